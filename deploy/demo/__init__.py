@@ -1,0 +1,1 @@
+"""The demo: real data behind a real tool, and a scripted practice model."""

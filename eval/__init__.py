@@ -1,0 +1,1 @@
+"""Evaluation: does recalling lessons help, and by how much."""

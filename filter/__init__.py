@@ -1,0 +1,1 @@
+"""The Open WebUI filter: recalls curated lessons, stages candidates; knows nothing of the gate."""

@@ -1,0 +1,1 @@
+"""Seed lessons per domain, offered through the gate's write path."""
