@@ -1,0 +1,146 @@
+"""Open WebUI's REST interface, as far as a local run, the demo and the e2e tests use it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import requests
+
+from lessons_loop.deploy.processes import loopback_session
+from lessons_loop.filter.errors import LessonsError
+
+Json = dict[str, Any]
+
+
+class OpenWebUIError(LessonsError):
+    """Open WebUI refused a request, or did not answer."""
+
+
+class OpenWebUI:
+    """One Open WebUI, signed in as one user."""
+
+    def __init__(self, url: str, *, seconds: float = 60.0) -> None:
+        self.url = url.rstrip("/")
+        self.token = ""
+        self.seconds = seconds
+        self._session = loopback_session()
+
+    def send(self, method: str, path: str, body: object = None) -> requests.Response:
+        """Send one request; raise OpenWebUIError only when there is no answer."""
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        try:
+            return self._session.request(
+                method, self.url + path, json=body, headers=headers, timeout=self.seconds
+            )
+        except requests.RequestException as error:
+            reason = type(error).__name__
+            raise OpenWebUIError(f"{method} {self.url}{path}: no answer ({reason})") from None
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """Send one request and return the decoded answer; raise OpenWebUIError on any refusal."""
+        response = self.send(method, path, body)
+        if not response.ok:
+            raise OpenWebUIError(f"{method} {path}: {response.status_code} {detail(response)}")
+        try:
+            return response.json()
+        except ValueError:
+            raise OpenWebUIError(f"{method} {path}: the answer is no JSON") from None
+
+    def sign_in(self, email: str, password: str) -> None:
+        """Sign in; later requests carry the token."""
+        form = {"email": email, "password": password}
+        self.token = str(self.ask("POST", "/api/v1/auths/signin", form)["token"])
+
+    def signed_in_as(self, email: str, password: str) -> OpenWebUI:
+        """Return another client of the same server, signed in as somebody else."""
+        other = OpenWebUI(self.url, seconds=self.seconds)
+        other.sign_in(email, password)
+        return other
+
+    def add_user(self, name: str, email: str, password: str) -> Json:
+        """Create a user of role `user` (needs an admin)."""
+        form = {"name": name, "email": email, "password": password, "role": "user"}
+        return dict(self.ask("POST", "/api/v1/auths/add", form))
+
+    def function(self, function_id: str) -> Json | None:
+        """Return a stored plugin with its source, None where there is none."""
+        response = self.send("GET", f"/api/v1/functions/id/{function_id}")
+        return dict(response.json() or {}) or None if response.ok else None
+
+    def install_function(self, function_id: str, name: str, source: str) -> bool:
+        """Store a plugin, active and global; return whether anything was written.
+
+        Raises OpenWebUIError when Open WebUI's loader refuses the source.
+        """
+        base = "/api/v1/functions"
+        found = self.function(function_id)
+        changed = not found or found["content"] != source
+        if changed:
+            where = f"{base}/id/{function_id}/update" if found else f"{base}/create"
+            form = {"id": function_id, "name": name, "content": source}
+            self.ask("POST", where, form | {"meta": {"description": name}})
+        state = self.function(function_id) or {}
+        for flag, path in (("is_active", "toggle"), ("is_global", "toggle/global")):
+            if not state.get(flag):
+                self.ask("POST", f"{base}/id/{function_id}/{path}")
+                changed = True
+        return changed
+
+    def install_tool(self, tool_id: str, name: str, source: str) -> bool:
+        """Store a tool everybody may use; return whether anything was written."""
+        base = "/api/v1/tools"
+        response = self.send("GET", f"{base}/id/{tool_id}")
+        found = dict(response.json() or {}) if response.ok else {}
+        if found.get("content") == source:
+            return False
+        everybody = {"principal_type": "user", "principal_id": "*", "permission": "read"}
+        where = f"{base}/id/{tool_id}/update" if found else f"{base}/create"
+        form = {"id": tool_id, "name": name, "content": source, "access_grants": [everybody]}
+        self.ask("POST", where, form | {"meta": {"description": name}})
+        return True
+
+    def valves(self, kind: str, name: str) -> Json:
+        """Return the stored valves of a plugin (`functions`) or tool (`tools`)."""
+        return dict(self.ask("GET", f"/api/v1/{kind}/id/{name}/valves") or {})
+
+    def set_valves(self, kind: str, name: str, values: Mapping[str, object]) -> None:
+        """Replace all stored valves of a plugin (`functions`) or tool (`tools`)."""
+        self.ask("POST", f"/api/v1/{kind}/id/{name}/valves/update", dict(values))
+
+    def set_user_valves(self, function_id: str, values: Mapping[str, object]) -> None:
+        """Replace the signed-in user's own valves of a plugin."""
+        self.ask("POST", f"/api/v1/functions/id/{function_id}/valves/user/update", dict(values))
+
+    def stored_chat(self, chat_id: str) -> Json:
+        """Return a saved chat as the server keeps it."""
+        return dict(self.ask("GET", f"/api/v1/chats/{chat_id}"))
+
+    def stored_message(self, chat_id: str, message_id: str) -> Json:
+        """Return one message of a saved chat, with its status lines and sources."""
+        return dict(self.stored_chat(chat_id)["chat"]["history"]["messages"][message_id])
+
+    def model_ids(self) -> list[str]:
+        """Return the models this user can choose; also loads the server's model list."""
+        return [str(model["id"]) for model in self.ask("GET", "/api/models")["data"]]
+
+    def chat(self, model: str, text: str, **extra: object) -> requests.Response:
+        """Ask as an API client does: not saved, not streamed unless `stream=True` is given."""
+        body = {"model": model, "messages": [{"role": "user", "content": text}], "stream": False}
+        return self.send("POST", "/api/chat/completions", body | extra)
+
+    def stop_chat(self, chat_id: str) -> None:
+        """Press Stop."""
+        self.ask("POST", f"/api/tasks/chat/{chat_id}/stop")
+
+
+def detail(response: requests.Response) -> str:
+    """Return the reason a refusal gives, in one line."""
+    try:
+        body = response.json()
+        text = body.get("detail", body) if isinstance(body, dict) else body
+    except ValueError:
+        text = response.text
+    plain = text if isinstance(text, str) else json.dumps(text)
+    return " ".join(plain.split())[:200]

@@ -1,0 +1,106 @@
+"""A real Open WebUI for the e2e tests, against the fake provider, with the plugin installed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from support.provider import Provider
+
+from lessons_loop.deploy.browser import Browser, Turn, open_browser
+from lessons_loop.deploy.openwebui_client import OpenWebUI
+from lessons_loop.deploy.processes import Child, free_port
+from lessons_loop.deploy.server import ADMIN_EMAIL, ServerSettings, start_server, wait_until_ready
+from lessons_loop.filter.store import StorePaths
+
+PASSWORD = "obviously-fake-1"
+PLUGIN = "lessons_filter"
+MODEL = "fake-chat"
+
+
+class Server:
+    """One Open WebUI with its store, provider and admin client; can be stopped and restarted."""
+
+    def __init__(self, folder: Path, provider: Provider) -> None:
+        self.provider = provider
+        self.paths = StorePaths(folder / "lessons")
+        self.settings = ServerSettings(
+            data=folder / "openwebui",
+            port=free_port(),
+            secret="obviously-fake-secret",
+            password=PASSWORD,
+            store=self.paths.root,
+            models={
+                "ENABLE_OLLAMA_API": "false",
+                "OPENAI_API_BASE_URL": provider.url,
+                "OPENAI_API_KEY": "fake",
+            },
+            embedding={
+                "RAG_EMBEDDING_ENGINE": "openai",
+                "RAG_OPENAI_API_BASE_URL": provider.url,
+                "RAG_OPENAI_API_KEY": "fake",
+                "RAG_EMBEDDING_MODEL": "fake-embed",
+            },
+            extra={"BYPASS_MODEL_ACCESS_CONTROL": "true", "LESSONS_SALT": "fake-salt"},
+        )
+        self.admin = OpenWebUI(self.settings.url)
+        self.child: Child | None = None
+
+    @property
+    def log(self) -> str:
+        """What the server has logged since its last start."""
+        return (self.settings.data / "open-webui.log").read_text("utf-8", errors="replace")
+
+    def start(self) -> None:
+        """Start the server and sign the admin in."""
+        self.child = start_server(self.settings)
+        wait_until_ready(self.child, self.settings)
+        self.admin.sign_in(ADMIN_EMAIL, PASSWORD)
+        self.admin.model_ids()
+
+    def stop(self) -> None:
+        """Stop the server; safe when it is not running."""
+        if self.child:
+            self.child.stop()
+            self.child = None
+
+    def restart(self) -> None:
+        """Stop and start on the same data."""
+        self.stop()
+        self.start()
+
+    def install(self, source: str, valves: dict[str, object]) -> None:
+        """Install the plugin, active and global, with exactly these valves."""
+        self.admin.install_function(PLUGIN, "Lessons", source)
+        self.admin.set_valves("functions", PLUGIN, valves)
+
+    def user(self, name: str) -> OpenWebUI:
+        """Return a client signed in as a user of that name, made on first use."""
+        email = f"{name}@example.com"
+        known = self.admin.ask("GET", "/api/v1/users/all")["users"]
+        if email not in {entry["email"] for entry in known}:
+            self.admin.add_user(name, email, PASSWORD)
+        return self.admin.signed_in_as(email, PASSWORD)
+
+    def page(
+        self, work: Callable[[Browser], Awaitable[Any]], client: OpenWebUI | None = None
+    ) -> Any:
+        """Run `work(browser)` on a page of the admin, or of `client`'s user."""
+
+        async def run() -> Any:
+            async with open_browser(client or self.admin) as browser:
+                return await work(browser)
+
+        return asyncio.run(run())
+
+    def ask(self, text: str, client: OpenWebUI | None = None, **options: Any) -> Turn:
+        """Ask one question in a new chat, as the web page does, and wait for the end."""
+
+        async def work(browser: Browser) -> Turn:
+            return await browser.ask(MODEL, text, **options)
+
+        turn = self.page(work, client)
+        assert isinstance(turn, Turn)
+        return turn
