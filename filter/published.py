@@ -42,7 +42,9 @@ class PublishedHeader(BaseModel):
     """0 where the lessons were published without an embedder: recall is lexical."""
     fingerprint: Fingerprint | None = None
     floor: float | None = None
-    """Calibrated relevance floor: cosine scale, see recall."""
+    """Calibrated relevance floor on the scale of recall's joined score."""
+    lexical_floor: float | None = None
+    """The same for the lexical half alone."""
     mean: tuple[float, ...] = ()
     """Corpus mean to subtract, for embedders whose unrelated texts score high; may be empty."""
     lessons_bytes: int

@@ -1,0 +1,137 @@
+"""What the filter asks of Open WebUI: its embedding engine, its models, its data folder.
+
+Covered: Open WebUI 0.12.4. Everything is imported inside functions, so that the
+module loads anywhere and a changed name is one EmbedError or ModelError.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lessons_loop.filter.embed import (
+    FINGERPRINT_SENTENCES,
+    Fingerprint,
+    Purpose,
+    Vectors,
+    fingerprint_of,
+    unit_rows,
+)
+from lessons_loop.filter.errors import EmbedError, ModelError
+from lessons_loop.filter.llm import ChatReply, reply_from_completion
+from lessons_loop.filter.store import first_line
+
+
+def store_folder(valve: str) -> Path:
+    """Return the store's folder: the valve, LESSONS_STORE, else beside Open WebUI's data."""
+    if chosen := valve.strip() or os.environ.get("LESSONS_STORE", "").strip():
+        return Path(chosen).expanduser()
+    try:
+        from open_webui.env import DATA_DIR
+    except ImportError:
+        return Path("lessons")
+    return Path(DATA_DIR) / "lessons"
+
+
+class HostEmbedder:
+    """Open WebUI's configured embedding engine, as one function object of it."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.prefixes = host_prefixes()
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+        """Return unit rows, shape (len(texts), dimension); raise EmbedError."""
+        prefix = self.prefixes[0 if purpose is Purpose.QUERY else 1] or None
+        try:
+            rows = await self.function(list(texts), prefix=prefix)
+        except Exception as error:  # whatever an engine raises, the chat goes on
+            raise EmbedError(f"the embedding engine failed: {first_line(error)}") from None
+        return unit_rows(rows, len(texts))
+
+    async def fingerprint(self) -> Fingerprint:
+        """Embed the eight sentences and return the fingerprint; raise EmbedError."""
+        vectors = await self.embed(FINGERPRINT_SENTENCES, Purpose.DOCUMENT)
+        return fingerprint_of(vectors, self.prefixes, await host_model_name())
+
+
+def host_prefixes() -> tuple[str, str]:
+    """Return Open WebUI's query and content prefixes, empty where none are set."""
+    try:
+        from open_webui import config
+    except ImportError:
+        return "", ""
+    query = getattr(config, "RAG_EMBEDDING_QUERY_PREFIX", None)
+    content = getattr(config, "RAG_EMBEDDING_CONTENT_PREFIX", None)
+    return query or "", content or ""
+
+
+async def host_model_name() -> str:
+    """Return the engine's name for messages, empty when it cannot be told."""
+    try:
+        from open_webui.models.config import Config
+
+        engine = await Config.get("rag.embedding_engine")
+        model = await Config.get("rag.embedding_model")
+    except Exception:  # only a name in a message
+        return ""
+    return f"{engine or 'sentence-transformers'}:{Path(str(model)).name}"
+
+
+def detached_request(app: Any) -> Any:
+    """Return a request of our own: the turn's is shared with follow-up and tag calls."""
+    from starlette.requests import Request
+
+    address = ("127.0.0.1", 80)
+    return Request(
+        {
+            "type": "http",
+            "method": "POST",
+            "path": "/lessons-loop",
+            "query_string": b"",
+            "headers": [],
+            "client": address,
+            "server": address,
+            "scheme": "http",
+            "app": app,
+        }
+    )
+
+
+async def host_model_id(app: Any, chosen: str, chat_model: str) -> str:
+    """Return the model to distill with: the valve's, the task model, else the chat's."""
+    models = getattr(app.state, "MODELS", None) or {}
+    if chosen:
+        return chosen
+    from open_webui.models.config import Config
+    from open_webui.utils.task import get_task_model_id
+
+    task, external = await Config.get("task.model.default"), await Config.get("task.model.external")
+    return str(get_task_model_id(chat_model, task, external, models))
+
+
+async def ask_host_model(
+    app: Any, model: str, user_id: str, messages: Sequence[Mapping[str, str]]
+) -> ChatReply:
+    """Ask one of Open WebUI's own models in this process; raise ModelError.
+
+    No filter runs on this path, so it cannot recurse into this plugin.
+    """
+    try:
+        from open_webui.models.users import Users
+        from open_webui.utils.chat import generate_chat_completion
+
+        user = await Users.get_user_by_id(user_id)
+        form = {"model": model, "messages": list(messages), "stream": False, "temperature": 0.1}
+        # the workspace model's own system prompt would compete with ours
+        answer = await generate_chat_completion(
+            detached_request(app), form, user, bypass_filter=True, bypass_system_prompt=True
+        )
+    except Exception as error:  # unknown model, provider down, another Open WebUI
+        raise ModelError(f"model {model} could not be asked: {first_line(error)}") from None
+    if not isinstance(answer, dict):
+        status = getattr(answer, "status_code", "")
+        raise ModelError(f"model {model} answered with an error {status}".rstrip())
+    return reply_from_completion(answer)

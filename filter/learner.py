@@ -1,0 +1,247 @@
+"""Learning from finished answers, in the background: usage events and candidates.
+
+The hook itself only checks flags and queues; transcript, model call, evidence
+and the store are the background job's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import hashlib
+import hmac
+import os
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from lessons_loop.filter.alerts import Alerts, lessons_log
+from lessons_loop.filter.distill import Origin, distill, skip_reason
+from lessons_loop.filter.errors import ModelError, StoreError
+from lessons_loop.filter.host import ask_host_model, host_model_id
+from lessons_loop.filter.llm import ChatReply, HttpModel
+from lessons_loop.filter.models import Usage
+from lessons_loop.filter.spool import Spool
+from lessons_loop.filter.store import ensure_salt
+from lessons_loop.filter.text import digest
+from lessons_loop.filter.transcript import read_transcript
+from lessons_loop.filter.valves import LessonsValves
+from lessons_loop.filter.worker import DailyCaps, Seen, Worker
+
+UNSAVED_CHATS = ("temporary:", "local:", "channel:")
+Result = TypeVar("Result")
+
+
+class Exchange(NamedTuple):
+    """One finished answer, as the outlet saw it."""
+
+    messages: tuple[Any, ...]
+    chat: str
+    message: str
+    user: str
+    chat_model: str
+    finish_reason: str | None
+    recalled: Mapping[str, Sequence[str]]
+    """Keys of the lessons injected, by domain."""
+    injected: tuple[str, ...]
+    """Texts of the lessons injected."""
+    internal: bool
+    app: Any
+
+
+class Learner:
+    """Turns exchanges into spooled events and candidates."""
+
+    def __init__(self, spool: Spool, worker: Worker, alerts: Alerts) -> None:
+        self.spool, self.worker, self.alerts = spool, worker, alerts
+        self.seen, self.caps = Seen(), DailyCaps()
+        self.counts: Counter[str] = Counter()
+        self._salt: bytes | None = None
+        self._draining = False
+
+    def offer(self, exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> None:
+        """Queue what this exchange gives; cheap, called on the event loop."""
+        if reason := private(exchange, valves, contribute=contribute):
+            self._count(f"skipped:{reason}", valves)
+            return
+        if not self.seen.first(exchange.message):
+            self._count("skipped:seen", valves)
+            return
+        if exchange.recalled:
+            self.worker.submit(lambda: self._note_usage(exchange))
+        if reason := refusal(exchange, valves):
+            self._count(f"skipped:{reason}", valves)
+        else:
+            self.worker.submit(lambda: self._distill(exchange, valves))
+
+    async def drain(self) -> None:
+        """Move the spool into staging unless that is under way; warn once when it cannot."""
+        if self._draining:
+            return
+        self._draining = True
+        try:
+            await asyncio.to_thread(self.spool.drain)
+            self.alerts.clear("staging")
+        except StoreError as error:
+            self.alerts.warn("staging", f"{error}; new lessons wait in {self.spool.paths.spool}")
+        finally:
+            self._draining = False
+
+    async def _note_usage(self, exchange: Exchange) -> None:
+        await asyncio.to_thread(self._append_usage, exchange)
+
+    def _append_usage(self, exchange: Exchange) -> None:
+        for domain, keys in exchange.recalled.items():
+            usage = Usage(
+                keys=tuple(keys),
+                message_ref=digest("message", exchange.message),
+                user_ref=self._ref(exchange.user),
+                at=utc_stamp(),
+                outcome=exchange.finish_reason or "broken",
+            )
+            self._spooled(lambda d=domain, u=usage: self.spool.append_usage(d, u))  # type: ignore[misc]
+
+    async def _distill(self, exchange: Exchange, valves: LessonsValves) -> None:
+        turns = await asyncio.to_thread(read_transcript, exchange.messages)
+        reason = skip_reason(
+            turns,
+            finish_reason=exchange.finish_reason,
+            min_reply_chars=valves.distill_min_reply_chars,
+        )
+        caps = (valves.distill_daily_cap, valves.distill_user_daily_cap)
+        if not reason and not self.caps.take(exchange.user, *caps):
+            reason = "daily-cap"
+        if reason:
+            self._count(f"skipped:{reason}", valves)
+            return
+        origin = await asyncio.to_thread(self._origin, exchange, valves)
+        outcome = await distill(
+            turns,
+            origin,
+            self._asker(exchange, valves),
+            max_lessons=valves.distill_max_lessons,
+            injected=exchange.injected,
+        )
+        for name, number in outcome.counts.items():
+            self._count(name, valves, number)
+        if outcome.warning:
+            self.alerts.warn("distilling", outcome.warning)
+        else:
+            self.alerts.clear("distilling")
+        if outcome.candidates:
+            await asyncio.to_thread(
+                self._spooled, lambda: self.spool.append_candidates(outcome.candidates)
+            )
+            self.worker.spawn(self.drain)
+
+    def _origin(self, exchange: Exchange, valves: LessonsValves) -> Origin:
+        return Origin(
+            domain=valves.domain_names()[0],
+            message_ref=digest("message", exchange.message),
+            chat_ref=self._ref(exchange.chat),
+            user_ref=self._ref(exchange.user),
+            at=utc_stamp(),
+            model=valves.distill_model or exchange.chat_model,
+        )
+
+    def _asker(
+        self, exchange: Exchange, valves: LessonsValves
+    ) -> Callable[[list[dict[str, str]]], Awaitable[ChatReply]]:
+        seconds = float(max(1, valves.distill_timeout_s))
+
+        async def ask(messages: list[dict[str, str]]) -> ChatReply:
+            try:
+                async with asyncio.timeout(seconds + 2.0):
+                    if valves.distill_url.strip():
+                        model = http_model(valves, exchange.chat_model, seconds)
+                        return await in_daemon_thread(lambda: model.ask(messages))
+                    chosen = await host_model_id(
+                        exchange.app, valves.distill_model.strip(), exchange.chat_model
+                    )
+                    return await ask_host_model(exchange.app, chosen, exchange.user, messages)
+            except TimeoutError:
+                raise ModelError(f"the distill model gave no answer in {seconds:.0f} s") from None
+
+        return ask
+
+    def _ref(self, identity: str) -> str:
+        if not identity:
+            return ""
+        if self._salt is None:
+            self._salt = ensure_salt(self.spool.paths)
+        return hmac.new(self._salt, identity.encode(), hashlib.sha256).hexdigest()
+
+    def _spooled(self, append: Callable[[], None]) -> None:
+        try:
+            append()
+            self.alerts.clear("the spool")
+        except StoreError as error:
+            self.counts["lost:spool"] += 1
+            self.alerts.warn("the spool", f"{error}; nothing is learned meanwhile")
+
+    def _count(self, name: str, valves: LessonsValves, number: int = 1) -> None:
+        self.counts[name] += number
+        if valves.debug:
+            lessons_log.info("distill: %s", name)
+
+
+def private(exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> str | None:
+    """Return why this exchange leaves nothing behind at all, not even a usage event."""
+    if not contribute:
+        return "opted-out"
+    if exchange.internal or exchange.chat.startswith(UNSAVED_CHATS):
+        return "private"
+    if not exchange.chat and not valves.distill_api_chats:
+        return "api-chat"
+    if not exchange.message or not exchange.messages:
+        return "no-answer"
+    return None
+
+
+def refusal(exchange: Exchange, valves: LessonsValves) -> str | None:
+    """Return why this exchange is not even queued for distilling, by flags alone."""
+    if not valves.distill_enabled or valves.distill_max_lessons == 0:
+        return "off"
+    if not valves.domain_names():
+        return "no-domain"
+    if not exchange.finish_reason:
+        return "broken-answer"
+    return None
+
+
+def http_model(valves: LessonsValves, chat_model: str, seconds: float) -> HttpModel:
+    """Return the client of the configured endpoint."""
+    key = valves.distill_api_key or os.environ.get("LESSONS_LLM_API_KEY", "")
+    return HttpModel(valves.distill_url.strip(), valves.distill_model or chat_model, key, seconds)
+
+
+async def in_daemon_thread(work: Callable[[], Result]) -> Result:
+    """Run blocking work in a thread that never holds up the server's exit."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Result] = loop.create_future()
+
+    def settle(result: Result | None, error: BaseException | None) -> None:
+        if future.cancelled():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        outcome: tuple[Result | None, BaseException | None]
+        try:
+            outcome = (work(), None)
+        except Exception as error:
+            outcome = (None, error)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, *outcome)
+
+    threading.Thread(target=run, name="lessons-loop", daemon=True).start()
+    return await future
+
+
+def utc_stamp() -> str:
+    """Return the time as stored: ISO 8601, UTC, seconds."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

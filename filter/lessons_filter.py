@@ -1,0 +1,251 @@
+"""
+title: Lessons Loop
+author: lessons-loop
+version: 0.1.0
+required_open_webui_version: 0.12.0
+license: MIT
+description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from lessons_loop.filter.alerts import Alerts, lessons_log
+from lessons_loop.filter.host import store_folder
+from lessons_loop.filter.inject import block, has_block, inject, reference
+from lessons_loop.filter.learner import Exchange, Learner
+from lessons_loop.filter.models import Curated
+from lessons_loop.filter.question import read_question
+from lessons_loop.filter.reader import CuratedReader, keep_refreshed
+from lessons_loop.filter.recaller import Limits, Recaller
+from lessons_loop.filter.spool import Spool
+from lessons_loop.filter.store import StorePaths, first_line
+from lessons_loop.filter.valves import LessonsUserValves, LessonsValves
+from lessons_loop.filter.worker import Worker
+
+CARRIER = "lessons_loop"
+"""Key in `__metadata__`, the one object inlet, request and outlet of an answer share."""
+Body = dict[str, Any]
+Emitter = Callable[[dict[str, Any]], Awaitable[Any]]
+
+
+class LessonsBackend:
+    """What the hooks work with, for one store and one list of domains."""
+
+    def __init__(self, valves: LessonsValves, alerts: Alerts, worker: Worker) -> None:
+        self.settings = (valves.store, valves.domains)
+        paths = StorePaths(store_folder(valves.store))
+        self.reader = CuratedReader(paths, valves.domain_names(), alerts)
+        self.recaller = Recaller(self.reader, alerts)
+        self.learner = Learner(Spool(paths), worker, alerts)
+
+
+class Filter:
+    """Recalls before the question is sent, stages candidates after the answer; fails open."""
+
+    class Valves(LessonsValves):
+        """Settings of the administrator."""
+
+    class UserValves(LessonsUserValves):
+        """Settings each user makes for himself."""
+
+    def __init__(self) -> None:
+        self.valves = self.Valves()
+        self.alerts = Alerts()
+        self.worker = Worker()
+        self.backend: LessonsBackend | None = None
+        self.timer: asyncio.Task[None] | None = None
+
+    async def inlet(
+        self,
+        body: Body,
+        __user__: Body | None = None,
+        __metadata__: Body | None = None,
+        __request__: Any = None,
+        __event_emitter__: Emitter | None = None,
+    ) -> Body:
+        """Add the lessons that fit the question; on any trouble return the body as it came."""
+        valves = self.valves
+        try:
+            changed = await self._recalled(
+                body, valves, __user__, __metadata__, __request__, __event_emitter__
+            )
+            self.alerts.clear("recall")
+            return changed
+        except Exception as error:
+            self._failed("recall", error)
+            return body
+
+    async def request(self, body: Body, __metadata__: Body | None = None) -> Body:
+        """Add the block again where the tool loop dropped it."""
+        try:
+            carried = (__metadata__ or {}).get(CARRIER)
+            if isinstance(carried, Mapping) and not has_block(body):
+                return inject(body, carried["block"])
+        except Exception as error:
+            self._failed("re-adding lessons", error)
+        return body
+
+    async def outlet(
+        self,
+        body: Body,
+        __user__: Body | None = None,
+        __metadata__: Body | None = None,
+        __request__: Any = None,
+    ) -> Body:
+        """Queue what the finished answer gives and return at once, the body untouched."""
+        valves = self.valves
+        try:
+            exchange = read_exchange(body, __user__, __metadata__, __request__)
+            chosen = user_valves(__user__)
+            backend = self._ready(valves)
+            backend.learner.offer(
+                exchange, valves, contribute=chosen.contribute and chosen.use_lessons
+            )
+        except Exception as error:
+            self._failed("learning", error)
+        return body
+
+    async def _recalled(
+        self,
+        body: Body,
+        valves: LessonsValves,
+        user: Body | None,
+        metadata: Body | None,
+        request: Any,
+        emitter: Emitter | None,
+    ) -> Body:
+        chosen = user_valves(user)
+        if not (valves.recall_enabled and valves.top_k and valves.token_budget):
+            return body
+        if not chosen.use_lessons or not isinstance(body.get("messages"), list):
+            return body
+        started = time.monotonic()
+        question = read_question(body["messages"], metadata)
+        limits = Limits(
+            valves.top_k, valves.token_budget, valves.floor(), valves.recall_timeout_ms / 1000
+        )
+        chat = str((metadata or {}).get("chat_id") or "")
+        app = getattr(request, "app", None)
+        backend = self._ready(valves)
+        async with asyncio.timeout(limits.seconds + 0.2):
+            lessons = await backend.recaller.recall(question, app, limits, chat)
+        if valves.debug:
+            spent = 1000 * (time.monotonic() - started)
+            lessons_log.info("recall: %d lessons in %.0f ms", len(lessons), spent)
+        if not lessons:
+            return body
+        return self._injected(
+            body,
+            lessons,
+            metadata,
+            emitter if valves.show_lessons and chosen.show_lessons else None,
+        )
+
+    def _injected(
+        self,
+        body: Body,
+        lessons: tuple[Curated, ...],
+        metadata: Body | None,
+        emitter: Emitter | None,
+    ) -> Body:
+        text = block(lessons)
+        if isinstance(metadata, dict):
+            metadata[CARRIER] = carried(lessons, text)
+        if emitter is not None:
+            self.worker.spawn(lambda: show(emitter, lessons))
+        return inject(body, text)
+
+    def _ready(self, valves: LessonsValves) -> LessonsBackend:
+        """Return the backend of these valves, with its timer running on this loop."""
+        if self.backend is None or self.backend.settings != (valves.store, valves.domains):
+            self.backend = LessonsBackend(valves, self.alerts, self.worker)
+        if self.timer is None or self.timer.done() or self.timer.get_loop().is_closed():
+            self.timer = keep_refreshed(self, tick)
+        return self.backend
+
+    def _failed(self, what: str, error: Exception) -> None:
+        reason = first_line(error) if str(error) else type(error).__name__
+        self.alerts.warn(what, f"{what} failed, the chat goes on without: {reason}")
+        lessons_log.debug("%s failed", what, exc_info=True)
+
+
+async def tick(owner: object) -> None:
+    """Refresh the lessons and move waiting records on: what the timer does."""
+    backend = owner.backend if isinstance(owner, Filter) else None
+    if backend is None:
+        return
+    try:
+        await asyncio.to_thread(backend.reader.refresh)
+        if await asyncio.to_thread(backend.learner.spool.waiting):
+            await backend.learner.drain()
+    except Exception as error:  # the timer must survive whatever a file can hold
+        backend.reader.alerts.warn("refreshing", f"refreshing lessons failed: {first_line(error)}")
+
+
+def carried(lessons: tuple[Curated, ...], text: str) -> Body:
+    """Return what the later hooks of the same answer need; plain JSON values."""
+    keys: dict[str, list[str]] = {}
+    for lesson in lessons:
+        keys.setdefault(lesson.lesson.domain, []).append(lesson.key)
+    return {"block": text, "keys": keys, "texts": [lesson.lesson.text for lesson in lessons]}
+
+
+async def show(emitter: Emitter, lessons: tuple[Curated, ...]) -> None:
+    """Tell the user which lessons were used: a status line, then each as a source."""
+    count = len(lessons)
+    line = f"Using {count} learned lesson{'s' if count > 1 else ''}"
+    await emitter({"type": "status", "data": {"description": line, "done": True}})
+    for curated in lessons:
+        await emitter({"type": "source", "data": lesson_source(curated)})
+
+
+def lesson_source(curated: Curated) -> Body:
+    """Return a lesson as a source: text, trigger, since when, reference; nothing of a chat."""
+    name = f"Lesson {reference(curated.key)}"
+    lines = [
+        curated.lesson.text,
+        "",
+        f"Applies to: {curated.lesson.trigger}",
+        f"Learned: {curated.since[:10]}",
+    ]
+    meta = {"source": name, "name": name, "kind": curated.lesson.kind.value}
+    return {"source": {"name": name}, "document": ["\n".join(lines)], "metadata": [meta]}
+
+
+def user_valves(user: Body | None) -> LessonsUserValves:
+    """Return the user's own settings, defaults where there are none of ours."""
+    stored = (user or {}).get("valves")
+    if isinstance(stored, LessonsUserValves):
+        return stored
+    values = stored if isinstance(stored, Mapping) else getattr(stored, "__dict__", {})
+    return LessonsUserValves(**{k: v for k, v in values.items() if isinstance(v, bool)})
+
+
+def read_exchange(body: Body, user: Body | None, metadata: Body | None, request: Any) -> Exchange:
+    """Collect what learning needs; messages are copied one level deep."""
+    meta = metadata or {}
+    messages = body.get("messages")
+    copied = tuple(
+        dict(m) if isinstance(m, Mapping) else m
+        for m in (messages if isinstance(messages, list) else [])
+    )
+    last = copied[-1] if copied and isinstance(copied[-1], dict) else {}
+    found = meta.get(CARRIER)
+    used = found if isinstance(found, Mapping) else {}
+    return Exchange(
+        messages=copied,
+        chat=str(body.get("chat_id") or meta.get("chat_id") or ""),
+        message=str(body.get("id") or last.get("id") or ""),
+        user=str((user or {}).get("id") or meta.get("user_id") or ""),
+        chat_model=str(body.get("model") or ""),
+        finish_reason=last.get("finish_reason") if last.get("role") == "assistant" else None,
+        recalled=used.get("keys") or {},
+        injected=tuple(used.get("texts") or ()),
+        internal=bool(meta.get("internal") or meta.get("automation_id")),
+        app=getattr(request, "app", None),
+    )

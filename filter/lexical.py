@@ -1,0 +1,126 @@
+"""Lexical evidence: which words, identifiers, numbers and codes two texts share.
+
+Vectors confuse look-alikes (enabled/disabled, v1/v2, 137/143); words decide
+between them. The score is the cosine of idf-weighted term sets, 0 to 1.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lessons_loop.filter.text import scrub
+
+Scores = npt.NDArray[np.float32]
+_TERM = re.compile(r"[^\W_]+(?:[._/:-][^\W_]+|_+[^\W_]+)*", re.UNICODE)
+_PIECE = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+IDENTIFIER_WEIGHT = 1.6
+"""Names with digits, dots or underscores say more than plain words."""
+_STOP_TEXT = """
+a about after all also an and any are as at be been before but by can could did do does for from
+get give had has have how i if in into is it its just let like me more most my need no not of on
+one only or our out over please same should show so some such take tell than that the their them
+then there these they this to up us use want was we were what when where which who why will with
+would you your der die das den dem des ein eine einen einem einer und oder ist sind war wie wo
+warum ich wir sie es mit auf für von zu zum zur im bei nicht nur auch man mir uns bitte le la
+les un une du de et ou est sont que qui quoi comment pourquoi je nous vous il elle dans pour
+avec sur pas au aux el los las una unos y o son como por para con en del al mi lo gli uno e che
+di da per non
+"""
+STOP_WORDS = frozenset(_STOP_TEXT.split())
+
+
+class LexicalIndex(NamedTuple):
+    """Terms of a fixed list of texts, ready to be scored against."""
+
+    size: int
+    postings: Mapping[str, npt.NDArray[np.int32]]
+    """Term to the positions of the texts that hold it."""
+    idf: Mapping[str, float]
+    norms: Scores
+    unseen: float
+    """idf of a term no text holds."""
+
+
+def stem(word: str) -> str:
+    """Cut the commonest English endings, so that plural and singular meet."""
+    for ending, keep in (
+        ("ies", "y"),
+        ("sses", "ss"),
+        ("ing", ""),
+        ("ed", ""),
+        ("es", "e"),
+        ("s", ""),
+    ):
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
+            return word[: len(word) - len(ending)] + keep
+    return word
+
+
+def terms(text: str) -> dict[str, float]:
+    """Return the terms of a text with their weights: words, whole identifiers, their pieces."""
+    found: dict[str, float] = {}
+    for match in _TERM.finditer(scrub(text)):
+        raw = match.group()
+        spaced = _CAMEL.sub(" ", raw)
+        pieces = [piece.lower() for piece in _PIECE.findall(spaced)]
+        whole = raw.lower()
+        if len(pieces) > 1:
+            found[whole] = IDENTIFIER_WEIGHT
+        for piece in pieces:
+            if _CJK.search(piece):
+                found |= dict.fromkeys(bigrams(piece), 1.0)
+            elif piece not in STOP_WORDS and (len(piece) > 1 or piece.isdigit()):
+                found.setdefault(stem(piece), IDENTIFIER_WEIGHT if piece.isdigit() else 1.0)
+    return found
+
+
+def bigrams(text: str) -> list[str]:
+    """Return overlapping character pairs: words of scripts written without spaces."""
+    return [text[i : i + 2] for i in range(len(text) - 1)] or [text]
+
+
+def build_lexical(texts: Iterable[str]) -> LexicalIndex:
+    """Index the texts; their order gives the positions."""
+    bags = [terms(text) for text in texts]
+    positions: dict[str, list[int]] = {}
+    for position, bag in enumerate(bags):
+        for term in bag:
+            positions.setdefault(term, []).append(position)
+    size = len(bags)
+    idf = {term: _idf(size, len(rows)) for term, rows in positions.items()}
+    squares = [sum((weight * idf[t]) ** 2 for t, weight in bag.items()) for bag in bags]
+    return LexicalIndex(
+        size,
+        {term: np.array(rows, dtype=np.int32) for term, rows in positions.items()},
+        idf,
+        np.sqrt(np.array(squares or [0.0], dtype=np.float32))[:size],
+        _idf(size, 0),
+    )
+
+
+def _idf(size: int, holders: int) -> float:
+    return math.log(1.0 + (size - holders + 0.5) / (holders + 0.5)) + 0.3
+
+
+def score_lexical(index: LexicalIndex, query: str) -> Scores:
+    """Return each text's score against the query, shape (size,), 0 to 1."""
+    scores: Scores = np.zeros(index.size, dtype=np.float32)
+    total = 0.0
+    for term, weight in terms(query).items():
+        value = weight * index.idf.get(term, index.unseen)
+        total += value * value
+        if (rows := index.postings.get(term)) is not None:
+            scores[rows] += value * value
+    if total == 0.0:
+        return scores
+    norms = np.maximum(index.norms, 1e-6) * math.sqrt(total)
+    cosine: Scores = np.minimum(scores / norms, 1.0).astype(np.float32)
+    return cosine

@@ -1,0 +1,162 @@
+"""Recall for one chat turn: embed the question within the time limit, score, choose.
+
+If embedding fails or is too slow, words alone decide; a failing engine is left
+alone for a while, so that it costs one chat its time limit and not all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+from lessons_loop.filter.alerts import Alerts
+from lessons_loop.filter.embed import Fingerprint, Purpose, Vectors
+from lessons_loop.filter.errors import EmbeddingMismatch, EmbedError, LessonsError
+from lessons_loop.filter.host import HostEmbedder
+from lessons_loop.filter.models import Curated
+from lessons_loop.filter.question import Question, views
+from lessons_loop.filter.reader import CuratedReader, Loaded
+from lessons_loop.filter.recall import RecallIndex, score, select
+
+CHATS_KEPT = 5_000
+PAUSE_SECONDS = 30.0
+SMALL_ENOUGH = 40_000
+"""Lessons times views that are scored on the event loop: about 3 ms at most."""
+
+
+class Limits(NamedTuple):
+    """What the admin allows one question."""
+
+    top_k: int
+    token_budget: int
+    floor: float | None
+    seconds: float
+
+
+class Recaller:
+    """Recalls from a reader's lessons; remembers what each chat has been shown."""
+
+    def __init__(self, reader: CuratedReader, alerts: Alerts) -> None:
+        self.reader, self.alerts = reader, alerts
+        self.shown: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self.paused_until = 0.0
+        self._refreshing: asyncio.Task[bool] | None = None
+        self._trusted: tuple[Any, Fingerprint | None] | None = None
+        self._checking: tuple[Any, asyncio.Task[None]] | None = None
+
+    async def recall(
+        self, question: Question, app: Any, limits: Limits, chat: str
+    ) -> tuple[Curated, ...]:
+        """Return the lessons to inject, in order; never slower than the limit by much."""
+        deadline = time.monotonic() + limits.seconds
+        loaded = self.reader.loaded or await self.first_load(limits.seconds)
+        texts = views(question)
+        if loaded is None or not loaded.recall.lessons or not texts:
+            return ()
+        vectors = await self._vectors(loaded, texts, app, deadline)
+        chosen = await self._choose(loaded.recall, texts, vectors, limits, chat)
+        self._remember(chat, chosen)
+        return chosen
+
+    async def first_load(self, seconds: float) -> Loaded | None:
+        """Read the lessons once, shared by all chats that wait for it."""
+        if self._refreshing is None or self._refreshing.done():
+            work = asyncio.to_thread(self.reader.refresh)
+            self._refreshing = asyncio.get_running_loop().create_task(work)
+        try:
+            await asyncio.wait_for(asyncio.shield(self._refreshing), seconds)
+        except TimeoutError:
+            self.alerts.warn("reading lessons", "reading the published lessons is slow")
+        return self.reader.loaded
+
+    async def _vectors(
+        self, loaded: Loaded, texts: tuple[str, ...], app: Any, deadline: float
+    ) -> Vectors | None:
+        function = getattr(getattr(app, "state", None), "EMBEDDING_FUNCTION", None)
+        if not loaded.recall.dimension or time.monotonic() < self.paused_until:
+            return None
+        try:
+            if function is None:
+                raise EmbedError("Open WebUI has no embedding engine")
+            async with asyncio.timeout(max(0.05, 0.85 * (deadline - time.monotonic()))):
+                vectors = await self._embed(loaded, texts, function)
+        except TimeoutError:
+            self._without("the embedding engine did not answer in time")
+        except LessonsError as error:
+            self._without(str(error))
+        else:
+            self.alerts.clear("embedding")
+            return vectors
+        return None
+
+    def _without(self, reason: str) -> None:
+        self.paused_until = time.monotonic() + PAUSE_SECONDS
+        self.alerts.warn("embedding", f"{reason}; lessons are recalled by words alone meanwhile")
+
+    async def _embed(self, loaded: Loaded, texts: tuple[str, ...], function: Any) -> Vectors:
+        if self._trusted != (function, loaded.fingerprint):
+            await self._check(function, loaded)
+        vectors = await HostEmbedder(function).embed(texts, Purpose.QUERY)
+        if vectors.shape[1] != loaded.recall.dimension:
+            self._trusted = None
+            raise EmbeddingMismatch(
+                f"the embedding engine gives {vectors.shape[1]} dimensions, the lessons have "
+                f"{loaded.recall.dimension}: run `lessons re-embed`"
+            )
+        return vectors
+
+    async def _check(self, function: Any, loaded: Loaded) -> None:
+        """Compare the engine's fingerprint with the lessons'; shared by waiting chats."""
+        wanted = (function, loaded.fingerprint)
+        if self._checking is None or self._checking[0] != wanted or self._checking[1].done():
+            task = asyncio.get_running_loop().create_task(self._compare(function, loaded))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._checking = (wanted, task)
+        await asyncio.shield(self._checking[1])
+
+    async def _compare(self, function: Any, loaded: Loaded) -> None:
+        found = await HostEmbedder(function).fingerprint()
+        stored = loaded.fingerprint
+        if stored is None or not stored.matches(found):
+            raise EmbeddingMismatch(
+                f"Open WebUI embeds with {found.name} ({found.dimension} dimensions), the lessons "
+                f"with {stored.name if stored else 'nothing'} "
+                f"({stored.dimension if stored else 0}): run `lessons re-embed`"
+            )
+        self._trusted = (function, stored)
+
+    async def _choose(
+        self,
+        recall: RecallIndex,
+        texts: tuple[str, ...],
+        vectors: Vectors | None,
+        limits: Limits,
+        chat: str,
+    ) -> tuple[Curated, ...]:
+        floor = limits.floor
+        if floor is None:
+            floor = recall.lexical_floor if vectors is None else recall.floor
+
+        def choose() -> tuple[Curated, ...]:
+            return select(
+                recall,
+                score(recall, texts, vectors),
+                floor=floor,
+                top_k=limits.top_k,
+                token_budget=limits.token_budget,
+                shown=self.shown.get(chat, ()),
+            )
+
+        if len(recall.lessons) * len(texts) <= SMALL_ENOUGH:
+            return choose()
+        return await asyncio.to_thread(choose)
+
+    def _remember(self, chat: str, chosen: tuple[Curated, ...]) -> None:
+        if not chat or not chosen:
+            return
+        self.shown[chat] = tuple(lesson.key for lesson in chosen)
+        self.shown.move_to_end(chat)
+        if len(self.shown) > CHATS_KEPT:
+            self.shown.popitem(last=False)

@@ -1,0 +1,117 @@
+"""A bounded background queue on the event loop, with kept task references.
+
+asyncio keeps only weak references to tasks: without ours a running one could be
+collected and vanish without an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections import Counter, OrderedDict, deque
+from collections.abc import Awaitable, Callable
+
+from lessons_loop.filter.alerts import lessons_log
+
+Job = Callable[[], Awaitable[None]]
+QUEUE_LIMIT = 100
+PARALLEL_JOBS = 2
+SEEN_LIMIT = 20_000
+
+
+class Worker:
+    """Runs at most `parallel` jobs at once; beyond `limit` waiting ones the oldest is dropped."""
+
+    def __init__(self, limit: int = QUEUE_LIMIT, parallel: int = PARALLEL_JOBS) -> None:
+        self.limit, self.parallel = limit, parallel
+        self.waiting: deque[Job] = deque()
+        self.running: set[asyncio.Task[None]] = set()
+        self.counts: Counter[str] = Counter()
+
+    def submit(self, job: Job) -> None:
+        """Queue a job and return at once; must be called on the event loop."""
+        if len(self.waiting) >= self.limit:
+            self.waiting.popleft()
+            self.counts["overflow"] += 1
+        self.waiting.append(job)
+        self._pump()
+
+    def spawn(self, job: Job) -> None:
+        """Run a job now, beside the queue."""
+        self._start(job)
+
+    async def settle(self, seconds: float) -> int:
+        """Wait for what is queued; return how many jobs were unfinished after `seconds`."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self.running or self.waiting:
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                return len(self.running) + len(self.waiting)
+            await asyncio.wait(self.running, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        return 0
+
+    def _pump(self) -> None:
+        self._forget_dead_loops()
+        while self.waiting and len(self.running) < self.parallel:
+            self._start(self.waiting.popleft())
+
+    def _start(self, job: Job) -> None:
+        task = asyncio.get_running_loop().create_task(self._guarded(job))
+        self.running.add(task)
+        task.add_done_callback(self._finished)
+
+    async def _guarded(self, job: Job) -> None:
+        try:
+            await job()
+        except asyncio.CancelledError:
+            self.counts["cancelled"] += 1
+            raise
+        except Exception as error:  # a background job may never disturb the server
+            self.counts["failed"] += 1
+            lessons_log.warning("background work failed: %s", type(error).__name__)
+            lessons_log.debug("background work failed", exc_info=True)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self.running.discard(task)
+        if not task.get_loop().is_closed():
+            self._pump()
+
+    def _forget_dead_loops(self) -> None:
+        self.running = {t for t in self.running if not t.get_loop().is_closed()}
+
+
+class Seen:
+    """Remembers ids, the newest `limit` of them: one attempt per id."""
+
+    def __init__(self, limit: int = SEEN_LIMIT) -> None:
+        self.limit = limit
+        self.ids: OrderedDict[str, None] = OrderedDict()
+
+    def first(self, identity: str) -> bool:
+        """Say whether the id is new, and remember it."""
+        new = identity not in self.ids
+        self.ids[identity] = None
+        self.ids.move_to_end(identity)
+        if len(self.ids) > self.limit:
+            self.ids.popitem(last=False)
+        return new
+
+
+class DailyCaps:
+    """Counts uses per day, in all and per user."""
+
+    def __init__(self) -> None:
+        self.day = ""
+        self.total = 0
+        self.users: Counter[str] = Counter()
+
+    def take(self, user: str, cap: int, user_cap: int, day: str | None = None) -> bool:
+        """Count one use and return True, unless one of the caps is reached."""
+        today = day or datetime.datetime.now(datetime.UTC).date().isoformat()
+        if today != self.day:
+            self.day, self.total, self.users = today, 0, Counter()
+        if self.total >= cap or self.users[user] >= user_cap:
+            return False
+        self.total += 1
+        self.users[user] += 1
+        return True
