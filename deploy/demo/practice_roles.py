@@ -1,0 +1,168 @@
+"""The practice model as distiller, as reviewer and for Open WebUI's small tasks.
+
+A script, not a language model: as distiller it knows one thing to learn, a
+refused query followed by a changed one that worked; as reviewer it promotes only
+what speaks of the demo data and shows a result.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+TASKS: dict[str, dict[str, Any]] = {
+    '"follow_ups"': {"follow_ups": ["Which work orders are open on it?", "When was it serviced?"]},
+    '"tags"': {"tags": ["Machines", "Demo"]},
+    '"title"': {"title": "Machine question"},
+    '"queries"': {"queries": []},
+    '"text"': {"text": ""},
+    '"prompt"': {"prompt": "a machine on a site"},
+}
+DEMO_TABLES = (
+    *("equipment_machine", "equipment_model", "equipment_site", "telemetry_hours"),
+    *("work_order", "fault_catalogue", "reporting_window"),
+)
+_LINE = re.compile(r"^\[(\d+)\] (user|assistant|call|result)\b([^:\n]*):[ ]?", re.MULTILINE)
+_TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)", re.IGNORECASE)
+_DIRECTIVE = re.compile(
+    r"ignore (?:all|any|previous|the)|disregard|system prompt|\bapprove\b|you are the reviewer"
+    r"|verdict:|\bpromote this\b",
+    re.IGNORECASE,
+)
+
+
+class Numbered(NamedTuple):
+    """One line of the transcript in the distill prompt."""
+
+    number: int
+    role: str
+    tool: str
+    text: str
+
+
+class Fix(NamedTuple):
+    """A refused call and the changed one that worked, with their results."""
+
+    refused: Numbered
+    error: Numbered
+    changed: Numbered
+    result: Numbered
+
+
+def task_reply(prompt: str) -> str | None:
+    """Return the JSON for one of Open WebUI's task prompts, None when it is none."""
+    if not prompt.lstrip().startswith("### Task:"):
+        return None
+    asked = prompt.partition("### Chat History")[0]
+    return next((json.dumps(reply) for key, reply in TASKS.items() if key in asked), None)
+
+
+def is_distill_prompt(system: str) -> bool:
+    """Say whether a system message asks to distill lessons."""
+    return "NOTHING" in system and '"lessons"' in system
+
+
+def is_review_prompt(system: str) -> bool:
+    """Say whether a system message asks for a verdict on a candidate."""
+    return "VERDICT" in system and "PROMOTE" in system and "REJECT" in system
+
+
+def distill_reply(transcript: str) -> str:
+    """Return the lessons a numbered transcript proves, as JSON, or NOTHING."""
+    fix = find_fix(read_numbered(transcript))
+    lesson = build_lesson(fix) if fix else None
+    return json.dumps({"lessons": [lesson]}, ensure_ascii=False) if lesson else "NOTHING"
+
+
+def read_numbered(transcript: str) -> list[Numbered]:
+    """Cut a transcript at its line numbers; a line may run over several."""
+    marks = list(_LINE.finditer(transcript))
+    ends = [mark.start() for mark in marks[1:]] + [len(transcript)]
+    return [
+        Numbered(
+            int(mark.group(1)),
+            mark.group(2),
+            mark.group(3).strip(),
+            transcript[mark.end() : end].strip(),
+        )
+        for mark, end in zip(marks, ends, strict=True)
+    ]
+
+
+def find_fix(lines: list[Numbered]) -> Fix | None:
+    """Return the last refused query with the changed one that worked after it."""
+    calls = [
+        (call, result)
+        for call, result in pairwise(lines)
+        if call.role == "call" and result.role == "result" and "run_sql" in call.tool
+    ]
+    worked = [pair for pair in calls if not _refused(pair[1])]
+    refused = [pair for pair in calls if _refused(pair[1])]
+    for changed, result in reversed(worked):
+        for call, error in reversed(refused):
+            if call.number < changed.number and call.text != changed.text:
+                return Fix(call, error, changed, result)
+    return None
+
+
+def _refused(result: Numbered) -> bool:
+    return '"error"' in result.text[:40] or "refused" in result.text or "failed" in result.tool
+
+
+def build_lesson(fix: Fix) -> dict[str, Any] | None:
+    """Return the lesson a fix proves, from the tables and columns of the call that worked."""
+    good, bad = fix.changed.text, fix.refused.text
+    parts = []
+    if "serial_key" in good and "serial_raw" in bad:
+        parts.append(
+            "Look a machine up by equality on equipment_machine.serial_key, "
+            "never by a text match on serial_raw"
+        )
+    if "fault_catalogue" in good and "note" in bad:
+        parts.append(
+            "Find work_order rows of a fault by fault_code through fault_catalogue.meaning, "
+            "never by a text match on note"
+        )
+    if "reporting_window" in good:
+        day = "telemetry_hours.day_key" if "telemetry_hours" in good else "work_order.opened_day"
+        parts.append(f"bound {day} with first_day_key and last_day_key of reporting_window")
+    if not parts:
+        return None
+    text = "; ".join(parts)
+    return {
+        "text": f"{text[0].upper()}{text[1:]}.",
+        "kind": "fail-fix",
+        "trigger": trigger_of(good),
+        "tags": [table for table in DEMO_TABLES if table in _TABLE.findall(good)][:4],
+        "lines": [line.number for line in fix],
+        "quote": fix.result.text[:100],
+    }
+
+
+def trigger_of(sql: str) -> str:
+    """Return the class of question a working query answers."""
+    if "telemetry_hours" in sql:
+        return "operating hours of a machine given by its serial number"
+    if "fault_catalogue" in sql:
+        return "counting work orders that concern a fault"
+    if "work_order" in sql:
+        return "work orders or service dates of a machine given by its serial number"
+    return "facts about a machine given by its serial number"
+
+
+def review_reply(candidate: str) -> str:
+    """Return reasons and a strict last line on a candidate, REJECT when unsure."""
+    if _DIRECTIVE.search(candidate):
+        reason, verdict = "the candidate speaks to its reviewer", "REJECT"
+    elif not any(table in candidate for table in DEMO_TABLES):
+        reason, verdict = "it does not speak of the demo data, which is all I know", "REJECT"
+    elif not re.search(r"\[\d+\] result\b", candidate) or "rows" not in candidate:
+        reason, verdict = "the evidence shows no result of a query that worked", "REJECT"
+    else:
+        reason, verdict = (
+            "the excerpt shows a query with the advised columns and the rows it returned",
+            "PROMOTE",
+        )
+    return f"Practice model (a script, not a language model): {reason}.\nVERDICT: {verdict}"
