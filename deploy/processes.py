@@ -128,6 +128,18 @@ def wait_for_url(child: Child, url: str, seconds: float) -> float:
     )
 
 
+def wait_for_exit(child: Child, seconds: float) -> None:
+    """Wait until the process ends well; raise StartError when it fails or takes too long."""
+    try:
+        code = child.process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        raise StartError(f"{child.name} did not end within {seconds:.0f} s") from None
+    finally:
+        child.stop()
+    if code:
+        raise StartError(f"{last_line(child.log)} ({child.name} ended with code {code})")
+
+
 def answers(session: requests.Session, url: str) -> bool:
     """Tell whether `url` answers 200 within two seconds."""
     try:

@@ -1,0 +1,71 @@
+# The project's one interface, the same for people and for CI.
+#
+#   make run     a real Open WebUI with everything installed     make demo    the loop as a story
+#   make test    the whole suite                                 make check   lint, types, contracts
+#
+# TORCH: which torch to install, first and alone (a CPU build is enough; elsewhere e.g.
+#   make run TORCH='torch --index-url https://download.pytorch.org/whl/cpu')
+# PYTHON: which interpreter makes the virtual environment (3.11 or 3.12)
+
+SHELL := /bin/bash
+VENV ?= .venv
+TORCH ?= torch==2.13.0
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+ARGS ?=
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet
+PARTS := filter promote seeds eval deploy
+FILTER_TESTS = $(sort $(wildcard $(patsubst filter/%.py,tests/test_%*.py,$(wildcard filter/[a-z]*.py))))
+
+.PHONY: run demo test check bench bundle types clean
+.DEFAULT_GOAL := check
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "no python found: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' \
+		|| { echo "$(PYTHON) is not Python 3.11 or 3.12 (Open WebUI needs one of them): make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
+
+$(VENV)/.torch: | $(BIN)/python
+	$(PIP) $(TORCH)
+	@touch $@
+
+$(VENV)/.demo: pyproject.toml $(VENV)/.torch
+	$(PIP) -e '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.demo
+	$(PIP) -e '.[demo,dev]'
+	@touch $@
+
+run: $(VENV)/.demo
+	@$(BIN)/lessons up $(ARGS)
+
+demo: $(VENV)/.demo
+	@$(BIN)/lessons demo $(ARGS)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -m "not e2e" $(ARGS)
+	LESSONS_BUNDLE=1 $(BIN)/python -m pytest -q -m "not e2e" $(FILTER_TESTS) $(ARGS)
+	$(BIN)/python -m pytest -q -m e2e $(ARGS)
+
+# setuptools' import hook is closed to type checkers: they follow this ignored link folder.
+types:
+	@mkdir -p .cache/types/lessons_loop
+	@for part in $(PARTS); do ln -sfn ../../../$$part .cache/types/lessons_loop/$$part; done
+
+check: $(VENV)/.dev types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy -p lessons_loop
+	$(BIN)/lint-imports
+	$(BIN)/python -m lessons_loop.deploy.bundle --check
+
+bundle: $(VENV)/.dev
+	$(BIN)/python -m lessons_loop.deploy.bundle
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m lessons_loop.eval.bench $(ARGS)
+
+clean:
+	rm -rf $(VENV) .cache .run build *.egg-info

@@ -1,0 +1,105 @@
+"""The `lessons` command: everything a person or a timer runs."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from lessons_loop.filter.errors import LessonsError
+from lessons_loop.promote import commands as gate_commands
+from lessons_loop.seeds import commands as seed_commands
+
+INTERRUPTED = 130
+TERMINATED = 143
+
+app = typer.Typer(
+    name="lessons",
+    help="Lessons a self-hosted chat learns from finished chats, checks and recalls.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and end."""
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"lessons {version('lessons-loop')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Lessons a self-hosted chat learns from finished chats, checks and recalls."""
+
+
+@app.command()
+def up(
+    data_dir: Annotated[
+        Path, typer.Option(help="Folder everything is kept in; delete it to start anew.")
+    ] = Path(".run/openwebui"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
+    seeds: Annotated[bool, typer.Option(help="Load the shipped lessons.")] = True,
+    domain: Annotated[str, typer.Option(help="Comma list.")] = "sql,openwebui",
+    embedding: Annotated[
+        str,
+        typer.Option(help="openai:MODEL@URL, sentence-transformers:NAME_OR_FOLDER or none."),
+    ] = "",
+) -> None:
+    """Run a real Open WebUI on this machine with everything installed.
+
+    Models: OPENAI_API_BASE_URL and OPENAI_API_KEY, else a local Ollama, else the practice
+    model, a script for trying the loop out. Ctrl-C stops everything.
+
+    Example: lessons up --port 0
+    """
+    from lessons_loop.deploy.local import Options
+    from lessons_loop.deploy.up import run_up
+
+    run_up(Options(data_dir, port, domain, seeds, embedding))
+
+
+def main() -> None:
+    """Run one command and end with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command: 1 with one line for errors of ours, 2 for usage, 130 when interrupted."""
+    stopped: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopped.append(INTERRUPTED if number == signal.SIGINT else TERMINATED)
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    try:
+        app(args=arguments)
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(bool(end.code))
+    except LessonsError as error:
+        print(f"lessons: {error}", file=sys.stderr)
+        code = 1
+    return stopped[0] if stopped and code == 1 else code
+
+
+gate_commands.register(app)
+seed_commands.register(app)
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""A whole local installation: models, Open WebUI with plugin and tool, store, seeds, demo data.
+
+Everything runs on loopback as children of this process and ends with it. A second
+start on the same folder keeps what is there: nothing is installed again needlessly,
+valves and settings the admin changed stay.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lessons_loop.deploy.align import align_embedding, align_models
+from lessons_loop.deploy.home import Home, held_home, kept_secret
+from lessons_loop.deploy.openwebui_client import OpenWebUI, OpenWebUIError
+from lessons_loop.deploy.processes import (
+    LOOPBACK,
+    Child,
+    StartError,
+    free_port,
+    port_is_free,
+    start,
+    stopping,
+    wait_for_exit,
+    wait_for_url,
+)
+from lessons_loop.deploy.progress import Stages
+from lessons_loop.deploy.server import (
+    ADMIN_EMAIL,
+    ServerSettings,
+    require_open_webui,
+    start_server,
+    wait_until_ready,
+)
+from lessons_loop.deploy.sources import (
+    Embedding,
+    Models,
+    choose_embedding,
+    configured_models,
+    practice_models,
+)
+
+DEPLOY = Path(__file__).resolve().parent
+PLUGIN_FILE = DEPLOY / "openwebui" / "lessons_filter.py"
+TOOL_FILE = DEPLOY / "demo" / "sql_tool.py"
+PLUGIN_ID = "lessons_filter"
+TOOL_ID = "run_sql"
+PRACTICE_SECONDS = 30.0
+STORE_SECONDS = 240.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller of `lessons up` or `lessons demo` chose."""
+
+    root: Path
+    port: int = 0
+    """0: any free port."""
+    domains: str = "sql,openwebui"
+    seeds: bool = True
+    embedding: str = ""
+    """As LESSONS_EMBEDDING; empty: choose."""
+    models: Models | None = None
+    """None: the user's own where found, else the practice model."""
+    always_practice: bool = False
+
+
+@dataclass(frozen=True)
+class Running:
+    """A local installation that is ready."""
+
+    home: Home
+    settings: ServerSettings
+    admin: OpenWebUI
+    models: Models
+    embedding: Embedding
+    children: list[Child]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a gate command needs to work on this installation's store."""
+        return gate_environment(os.environ, self.home, self.embedding)
+
+
+@contextmanager
+def local_run(
+    options: Options, stages: Stages, environ: Mapping[str, str] = os.environ
+) -> Iterator[Running]:
+    """Bring everything up, yield it, stop everything; raise LessonsError with one line."""
+    require_open_webui()
+    with held_home(Home(options.root.resolve())) as home, stopping([]) as children:
+        port = chosen_port(options.port)
+        embedding = choose_embedding(options.embedding, environ)
+        models = bring_models(options, home, children, environ, stages)
+        settings = server_settings(home, port, models, embedding)
+        earlier = home.notes()
+        home.note(url=settings.url)
+        server = start_server(settings, environ)
+        children.append(server)
+        prepare_store(options, home, embedding, environ, stages)
+        prepare_database(home, stages)
+        with stages.stage("Open WebUI is ready"):
+            wait_until_ready(server, settings)
+        admin = OpenWebUI(settings.url)
+        with stages.stage("plugin and run_sql tool are installed"):
+            sign_in(admin, home, settings)
+            install(admin, home, options.domains)
+            align_models(admin, models, str(earlier.get("models", "")))
+            align_embedding(admin, embedding.variables, str(earlier.get("embedding", "")))
+            offered = admin.model_ids()
+        if not offered:
+            stages.note(f"warning: {models.label} offers no model")
+        embedded = embedding.variables.get("RAG_EMBEDDING_MODEL", "")
+        home.note(models=models.url, embedding=embedded)
+        yield Running(home, settings, admin, models, embedding, children)
+
+
+def chosen_port(wanted: int) -> int:
+    """Return the port to use; raise StartError when it is taken."""
+    if not wanted:
+        return free_port()
+    if not port_is_free(wanted):
+        raise StartError(
+            f"port {wanted} on {LOOPBACK} is taken by another program: stop it,"
+            " or give --port 0 for a free one"
+        )
+    return wanted
+
+
+def bring_models(
+    options: Options,
+    home: Home,
+    children: list[Child],
+    environ: Mapping[str, str],
+    stages: Stages,
+) -> Models:
+    """Return the models to use, starting the practice model where it is needed."""
+    found = options.models or (None if options.always_practice else configured_models(environ))
+    if found:
+        stages.note(f"models: {found.label}")
+        return found
+    port = free_port()
+    with stages.stage("models: practice model, a script, not an LLM"):
+        module = "lessons_loop.deploy.demo.practice_model"
+        command = [sys.executable, "-m", module, "--port", str(port)]
+        log = home.root / "practice-model.log"
+        child = start(
+            "practice model", [*command, "--log", str(home.requests_log)], log, environ, home.root
+        )
+        children.append(child)
+        wait_for_url(child, f"http://{LOOPBACK}:{port}/v1/models", PRACTICE_SECONDS)
+    return practice_models(port)
+
+
+def server_settings(home: Home, port: int, models: Models, embedding: Embedding) -> ServerSettings:
+    """Return what Open WebUI is started with."""
+    return ServerSettings(
+        data=home.root,
+        port=port,
+        secret=kept_secret(home.secret_file, 32),
+        password=kept_secret(home.password_file, 12),
+        store=home.store.root,
+        models=models.variables,
+        embedding=embedding.variables,
+        tools=(TOOL_ID,),
+    )
+
+
+def gate_environment(
+    environ: Mapping[str, str], home: Home, embedding: Embedding
+) -> dict[str, str]:
+    """Return the environment of a gate command on this installation."""
+    own = {"LESSONS_STORE": str(home.store.root), "LESSONS_EMBEDDING": embedding.gate}
+    return {**environ, **own, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def prepare_store(
+    options: Options,
+    home: Home,
+    embedding: Embedding,
+    environ: Mapping[str, str],
+    stages: Stages,
+) -> None:
+    """Initialise the store and load the seeds with `lessons init`; raise StartError.
+
+    In a child, because the embedding model takes hundreds of megabytes this process
+    would keep for as long as it runs.
+    """
+    command = [sys.executable, "-m", "lessons_loop.deploy.cli", "init"]
+    command += ["--domain", options.domains, *(["--seeds"] if options.seeds else [])]
+    doing = "store is initialised" + (", seeds are loaded" if options.seeds else ", without seeds")
+    with stages.stage(f"{doing}; embedding: {embedding.label}"):
+        env = gate_environment(environ, home, embedding)
+        log = home.root / "store.log"
+        log.unlink(missing_ok=True)
+        child = start("lessons init", command, log, env, home.root)
+        wait_for_exit(child, STORE_SECONDS)
+
+
+def prepare_database(home: Home, stages: Stages) -> None:
+    """Build the demo database where there is none."""
+    from lessons_loop.deploy.demo.data import build_database
+
+    if home.database.exists():
+        return
+    with stages.stage("demo database is built"):
+        draft = home.database.with_suffix(".tmp")
+        draft.unlink(missing_ok=True)
+        build_database(draft)
+        draft.rename(home.database)
+
+
+def sign_in(admin: OpenWebUI, home: Home, settings: ServerSettings) -> None:
+    """Sign in as the admin; raise StartError when the password was changed meanwhile."""
+    try:
+        admin.sign_in(ADMIN_EMAIL, settings.password)
+    except OpenWebUIError as error:
+        raise StartError(
+            f"sign-in as {ADMIN_EMAIL} failed: if the password was changed, write it to"
+            f" {home.password_file} ({error})"
+        ) from None
+
+
+def install(admin: OpenWebUI, home: Home, domains: str) -> None:
+    """Install plugin and tool; valves are set once, later ones are the admin's."""
+    fresh = admin.function(PLUGIN_ID) is None
+    admin.install_function(PLUGIN_ID, "Lessons", PLUGIN_FILE.read_text("utf-8"))
+    if fresh or not admin.valves("functions", PLUGIN_ID):
+        valves = {"domains": domains, "distill_enabled": True}
+        admin.set_valves("functions", PLUGIN_ID, valves)
+    admin.install_tool(TOOL_ID, "Demo data server", TOOL_FILE.read_text("utf-8"))
+    stored = admin.valves("tools", TOOL_ID)
+    if stored.get("database") != str(home.database):
+        admin.set_valves("tools", TOOL_ID, stored | {"database": str(home.database)})

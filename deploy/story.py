@@ -1,0 +1,110 @@
+"""How `lessons demo` tells what happened: plain text, wide or narrow terminals alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from lessons_loop.deploy.exchange import Call, Exchange
+from lessons_loop.filter.inject import BLOCK_CLOSE, BLOCK_OPEN
+
+RESULT_LIMIT = 300
+OPENING = """\
+A real Open WebUI is started with an empty lesson store. Its chat model is the practice \
+model: a script that stands in for a language model and follows a lesson only when it \
+finds it in the system message it received. What you see proves the machinery, not that \
+lessons help a language model; that is measured by an evaluation with a real one."""
+
+
+class Story:
+    """Prints the story on standard output; silent when `quiet`."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.console = Console(highlight=False, quiet=quiet)
+
+    def opening(self) -> None:
+        """Say what will be shown and what it does not prove."""
+        self.plain(OPENING)
+
+    def chapter(self, title: str) -> None:
+        """Begin a chapter."""
+        self.console.print()
+        self.console.print(Text(title, style="bold"))
+
+    def plain(self, text: str, indent: int = 0) -> None:
+        """Print text as it is, wrapped."""
+        self.console.print(Padding(Text(text.rstrip()), (0, 0, 0, indent)))
+
+    def exchange(self, exchange: Exchange) -> None:
+        """Tell one chat: question, what the provider was told, calls, what the user saw."""
+        self.plain(f"user       {exchange.question}", 2)
+        if lesson := injected_block(exchange.system[0] if exchange.system else ""):
+            self.plain("the provider received this system message:", 2)
+            self.plain(lesson, 6)
+        for number, call in enumerate(exchange.calls, 1):
+            self.call(number, call)
+        for line in exchange.status:
+            self.plain(f"status     {line}", 2)
+        for name in exchange.sources:
+            self.plain(f"source     {name}", 2)
+        self.plain(f"assistant  {exchange.answer}", 2)
+
+    def call(self, number: int, call: Call) -> None:
+        """Tell one tool call and how it ended."""
+        self.plain(f"call {number}     {call.tool} {call.arguments}".rstrip(), 2)
+        ending = "refused" if call.refused else "result"
+        self.plain(f"{ending:<10} {shortened(call.result)}", 2)
+
+    def candidate(self, candidate: dict[str, Any], shown: str) -> None:
+        """Show the candidate as `lessons show` does."""
+        self.plain(f"$ lessons show {candidate['id'][:12]}", 2)
+        self.plain(shown, 4)
+
+    def verdicts(self, report: dict[str, Any], command: Sequence[str]) -> None:
+        """Show the gate's verdicts with their reasons."""
+        self.plain(f"$ lessons {' '.join(command)}", 2)
+        for verdict in report.get("verdicts", ()):
+            decision = str(verdict.get("decision", "")).upper()
+            self.plain(f"{decision}  {verdict.get('text', '')}", 4)
+            self.plain(f"rule       {verdict.get('rule', '')}", 4)
+            self.plain(f"reason     {verdict.get('reason', '')}", 4)
+
+    def closing(self, first: Exchange, second: Exchange, lesson: str) -> None:
+        """Print the two chats side by side."""
+        table = Table(title=None, show_edge=False, pad_edge=False)
+        for title in ("", "first chat", "second chat"):
+            table.add_column(title)
+        table.add_row("tool calls", str(len(first.calls)), str(len(second.calls)))
+        table.add_row("refused queries", str(first.refused), str(second.refused))
+        table.add_row("lesson in the prompt", held(first, lesson), held(second, lesson))
+        self.chapter("First chat, second chat")
+        self.console.print(Padding(table, (0, 0, 0, 2)))
+        self.console.print()
+        self.plain(
+            "Every step was observed. A script stood in for the model: this proves the machinery,"
+            " not the benefit."
+        )
+
+
+def held(exchange: Exchange, lesson: str) -> str:
+    """Say whether the provider was given the lesson."""
+    return "yes" if any(lesson in text for text in exchange.system) else "no"
+
+
+def injected_block(system: str) -> str:
+    """Return the lessons block of a system message, empty where there is none."""
+    if BLOCK_OPEN not in system or BLOCK_CLOSE not in system:
+        return ""
+    start, end = system.index(BLOCK_OPEN), system.index(BLOCK_CLOSE) + len(BLOCK_CLOSE)
+    return system[start:end]
+
+
+def shortened(text: str) -> str:
+    """Return a tool result on one line, cut to what a reader takes in."""
+    line = " ".join(text.split())
+    return line if len(line) <= RESULT_LIMIT else line[:RESULT_LIMIT] + " …"
