@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from lessons_loop.filter.errors import StoreDamaged, StoreError, StoreLocked
 from lessons_loop.filter.models import Candidate, Record, Usage
@@ -128,9 +128,8 @@ def _read_salt(path: Path) -> bytes:
 @contextmanager
 def file_lock(path: Path, seconds: float) -> Iterator[None]:
     """Hold an exclusive lock on `path`; raise StoreLocked after `seconds` of polling."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + seconds
-    with path.open("a+") as handle:
+    with opened_lock(path) as handle:
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -140,6 +139,15 @@ def file_lock(path: Path, seconds: float) -> Iterator[None]:
                     raise StoreLocked(f"{path} is held by another process") from None
                 time.sleep(POLL_SECONDS)
         yield
+
+
+def opened_lock(path: Path) -> IO[str]:
+    """Open a lock file, made where missing; raise StoreError where that is not allowed."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("a+")
+    except OSError as error:
+        raise StoreError(f"{path} cannot be opened: {error.strerror}") from None
 
 
 @contextmanager
@@ -167,7 +175,10 @@ def staging_session(paths: StorePaths, seconds: float = 5.0) -> Iterator[ClientA
 @contextmanager
 def crash_marker(path: Path) -> Iterator[None]:
     """Keep `path` in existence for the block; a Python error removes it, a crash does not."""
-    path.write_text(json.dumps({"pid": os.getpid(), "since": time.time()}))
+    try:
+        path.write_text(json.dumps({"pid": os.getpid(), "since": time.time()}))
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}") from None
     try:
         yield
     finally:

@@ -1,0 +1,45 @@
+"""Runs the filter's tests against the pasted file too: LESSONS_BUNDLE=1 pytest."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BUNDLE = ROOT / "deploy" / "openwebui" / "lessons_filter.py"
+FILTER_MODULES = {p.stem for p in (ROOT / "filter").glob("*.py")} - {"__init__"}
+ON_BUNDLE = bool(os.environ.get("LESSONS_BUNDLE"))
+
+
+def load_bundle() -> None:
+    """Register the pasted file as every module of the filter."""
+    spec = importlib.util.spec_from_file_location("lessons_bundle", BUNDLE)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["lessons_bundle"] = module
+    spec.loader.exec_module(module)
+    for part in FILTER_MODULES:
+        sys.modules[f"lessons_loop.filter.{part}"] = module
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """On the bundle, run the filter's tests only: tests/test_<module>.py."""
+    if not ON_BUNDLE or collection_path.is_dir():
+        return None
+    return collection_path.stem.removeprefix("test_") not in FILTER_MODULES or None
+
+
+if ON_BUNDLE:
+    load_bundle()
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep settings of the machine out of the tests."""
+    for name in list(os.environ):
+        if name.startswith("LESSONS_") and name != "LESSONS_BUNDLE":
+            monkeypatch.delenv(name)

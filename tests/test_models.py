@@ -1,0 +1,194 @@
+"""The data model: any valid lesson survives Chroma; what stores refuse is refused early."""
+
+from __future__ import annotations
+
+import tempfile
+
+import chromadb
+import pytest
+from chromadb.config import Settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lessons_loop.filter.errors import InvalidLesson
+from lessons_loop.filter.models import (
+    KIND_MEANINGS,
+    Candidate,
+    Curated,
+    Evidence,
+    EvidenceKind,
+    Kind,
+    Lesson,
+    Rating,
+    Record,
+    Status,
+    Usage,
+)
+
+LINE = st.text(
+    st.characters(exclude_categories=("Cs",), exclude_characters="\x00\n\r"), min_size=1
+).filter(lambda text: bool(text.strip()))
+BLOCK = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1)
+
+
+def line(limit: int) -> st.SearchStrategy[str]:
+    return LINE.map(lambda text: text[:limit]).filter(lambda text: bool(text.strip()))
+
+
+LESSONS = st.builds(
+    Lesson,
+    domain=st.from_regex(r"[a-z0-9][a-z0-9-]{0,39}", fullmatch=True),
+    text=line(400),
+    kind=st.sampled_from(Kind),
+    trigger=line(160),
+    tags=st.lists(line(40), max_size=8).map(tuple),
+    status=st.sampled_from(Status),
+    source=line(80),
+)
+QUOTES = st.text("abc xyz 漢字 é🚨", min_size=12, max_size=400).filter(lambda t: bool(t.strip()))
+CANDIDATES = st.builds(
+    Candidate,
+    lesson=LESSONS,
+    evidence=st.builds(
+        Evidence,
+        kind=st.sampled_from(EvidenceKind),
+        quote=QUOTES,
+        excerpt=BLOCK.map(lambda t: t[:1200]).filter(lambda t: bool(t.strip())),
+        tools=st.lists(line(40), max_size=3).map(tuple),
+    ),
+    message_ref=line(128),
+    chat_ref=st.just("chat"),
+    user_ref=st.just("user"),
+    at=st.just("2026-11-29T00:00:00Z"),
+)
+COUNT = st.integers(0, 2**53 - 1)
+CURATED = st.builds(
+    Curated,
+    lesson=LESSONS,
+    hits=COUNT,
+    successes=COUNT,
+    failures=COUNT,
+    since=st.just("2026-11-29T00:00:00Z"),
+    rev=COUNT,
+)
+USAGES = st.builds(
+    Usage,
+    keys=st.lists(line(80), max_size=5).map(tuple),
+    message_ref=line(128),
+    at=st.just("2026-11-29T00:00:00Z"),
+)
+
+
+@pytest.fixture(scope="module")
+def collection():
+    with tempfile.TemporaryDirectory() as folder:
+        client = chromadb.PersistentClient(folder, Settings(anonymized_telemetry=False))
+        yield client.create_collection("round-trip", embedding_function=None)
+        client.close()
+
+
+def through_chroma(collection, record: Record) -> Record:
+    collection.upsert(
+        ids=["one"],
+        documents=[record.document],
+        metadatas=[dict(record.metadata)],
+        embeddings=[[1.0]],
+    )
+    row = collection.get(ids=["one"], include=["documents", "metadatas"])
+    collection.delete(ids=["one"])
+    return Record(record.id, row["documents"][0], dict(row["metadatas"][0]))
+
+
+@pytest.mark.parametrize(
+    ("model", "strategy"), [(Candidate, CANDIDATES), (Curated, CURATED), (Usage, USAGES)]
+)
+def test_any_record_survives_chroma(collection, model, strategy):
+    @settings(
+        max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
+    @given(strategy)
+    def round_trip(value):
+        assert model.from_record(through_chroma(collection, value.to_record())) == value
+
+    round_trip()
+
+
+@settings(deadline=None)
+@given(LESSONS, st.sampled_from(["text", "trigger", "source"]), st.sampled_from("\x00\ud800\udfff"))
+def test_unstorable_characters_are_refused(lesson, name, bad):  # T-26
+    with pytest.raises(InvalidLesson, match=name):
+        Lesson.build(**lesson.model_dump() | {name: "a" + bad})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("text", "x" * 401, "400"),
+        ("text", " \t", "empty"),
+        ("text", "two\nlines", "one line"),
+        ("trigger", "x" * 161, "160"),
+        ("tags", ("a",) * 9, "8"),
+        ("tags", ("x" * 41,), "40"),
+        ("kind", "tool-knowledge", "schema-map"),
+        ("domain", "sql ", "pattern"),
+        ("domain", "经验", "pattern"),
+        ("domain", "lessons/prod", "pattern"),
+        ("scope", "x", "not permitted"),
+    ],
+)
+def test_bad_field_is_named(name, value, says):
+    good = {"domain": "sql", "text": "Use LIMIT.", "kind": "perf-guard", "trigger": "big tables"}
+    with pytest.raises(InvalidLesson) as error:
+        Lesson.build(**good | {name: value})
+    assert name in str(error.value) and says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_short_quote_is_refused():
+    with pytest.raises(InvalidLesson, match="quote"):
+        Evidence.build(kind="tool-success", quote="too short", excerpt="too short")
+
+
+@settings(deadline=None)
+@given(LESSONS)
+def test_key_ignores_case_and_spacing(lesson):
+    spaced = lesson.model_copy(update={"text": f"  {lesson.text} "})
+    assert spaced.key == lesson.key
+    assert lesson.model_copy(update={"domain": "other-domain-x"}).key != lesson.key
+
+
+def test_candidate_id_names_its_message():
+    lesson = Lesson(domain="sql", text="Use LIMIT.", kind=Kind.PERF_GUARD, trigger="big tables")
+    proof = Evidence(kind=EvidenceKind.TOOL_SUCCESS, quote="x" * 12, excerpt="x" * 12)
+    one = Candidate(lesson=lesson, evidence=proof, message_ref="m1", at="2026")
+    other = one.model_copy(update={"message_ref": "m2"})
+    assert one.id != other.id and one.id.startswith(lesson.key)
+
+
+def test_foreign_row_is_refused():  # T-41
+    with pytest.raises(InvalidLesson):
+        Candidate.from_record(Record("x", "text", {"kind": "perf-guard"}))
+
+
+def test_row_with_another_text_is_refused():
+    lesson = Lesson(domain="sql", text="Use LIMIT.", kind=Kind.PERF_GUARD, trigger="big tables")
+    record = Curated(lesson=lesson, since="2026").to_record()
+    with pytest.raises(InvalidLesson, match="id"):
+        Curated.from_record(record._replace(document="Use no LIMIT."))
+
+
+def test_models_are_frozen():
+    usage = Usage(keys=("k",), message_ref="m", at="2026")
+    with pytest.raises(Exception, match="frozen"):
+        usage.at = "2027"
+
+
+def test_one_event_per_answer_and_user():
+    first = Usage(keys=("k",), message_ref="m", user_ref="u", at="2026")
+    later = Usage(keys=("l",), message_ref="m", user_ref="u", at="2027")
+    rating = Rating(keys=("k",), message_ref="m", user_ref="u", at="2026", outcome="up")
+    assert first.id == later.id != rating.id
+
+
+def test_every_kind_is_explained():
+    assert set(KIND_MEANINGS) == set(Kind)

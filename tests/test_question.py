@@ -1,0 +1,96 @@
+"""What is asked: the last real question, its topic, the telling part of a long paste."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lessons_loop.filter.question import VIEW_LIMIT, Question, read_question, views
+
+PARTS = [
+    {"type": "text", "text": "Why is this pipeline red?"},
+    {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
+]
+
+
+def user(text):
+    return {"role": "user", "content": text}
+
+
+def assistant(text):
+    return {"role": "assistant", "content": text}
+
+
+def test_text_parts_only_are_asked():  # T-01
+    messages = [user("look"), {"role": "assistant", "content": None}, user(PARTS)]
+    assert read_question(messages, None).text == "Why is this pipeline red?"
+
+
+def test_metadata_question_wins_on_continue():
+    messages = [user("the question"), assistant("half an ans")]
+    asked = {"user_message": {"content": "the question"}}
+    assert read_question(messages, asked).text == "the question"
+
+
+def test_guided_regenerate_asks_the_real_question():
+    messages = [user("the question"), assistant("an answer"), user("Make it shorter")]
+    found = read_question(messages, {"user_message": {"content": "the question"}})
+    assert found == Question("the question", ())
+
+
+def test_tool_turns_are_no_context():
+    messages = [user("a"), {"role": "tool", "content": "secret rows"}, assistant("b"), user("c")]
+    assert read_question(messages, None) == Question("c", ("a", "b"))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(st.characters()),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None)
+@given(st.lists(JSON | st.fixed_dictionaries({"role": st.just("user"), "content": JSON})), JSON)
+def test_no_shape_raises(messages, asked):  # T-01, T-14, T-26
+    found = read_question(messages, {"user_message": asked})
+    found.text.encode("utf-8")
+    views(found)
+
+
+@pytest.mark.parametrize(
+    "messages", [[], [user("")], [user("   ")], [assistant("a")], [user(None)]]
+)
+def test_empty_question_has_no_view(messages):  # T-04, T-14
+    assert views(read_question(messages, None)) == ()
+
+
+def test_follow_up_brings_its_topic():
+    messages = [user("operating hours of SN-1?"), assistant("812 hours"), user("and last month?")]
+    found = views(read_question(messages, None))
+    assert found[0] == "and last month?"
+    assert "operating hours" in found[1] and found[1].endswith("and last month?")
+
+
+def test_full_question_stands_alone():
+    text = (
+        "Which of our machines at the northern site ran for more than two hundred hours in August?"
+    )
+    assert views(Question(text, ("something else entirely",))) == (text,)
+
+
+def test_one_error_in_a_long_log_gets_a_window():
+    log = [f"12:00:{i % 60:02d} INFO request {i} served in {i} ms" for i in range(5000)]
+    log[3210] = "12:53:30 ERROR pool exhausted: remaining connection slots are reserved"
+    found = views(Question("Why?\n" + "\n".join(log)))
+    assert len(found) <= 6
+    assert any("connection slots" in view for view in found)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.text(st.characters(exclude_categories=("Cs",)), min_size=1), st.integers(1, 20_000))
+def test_views_fit_the_embedder(unit, times):  # T-06
+    found = views(Question((unit * times)[:200_000].strip() or "x"))
+    assert 1 <= len(found) <= 6
+    assert all(len(view) <= VIEW_LIMIT for view in found)
