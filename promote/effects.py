@@ -1,0 +1,107 @@
+"""Carry a plan out on the store; every step may be repeated without effect.
+
+Order: archive first, so that nothing leaves curated or staging before it stands
+elsewhere; the header, with the ledger's head, only after the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from lessons_loop.filter.errors import StoreDamaged
+from lessons_loop.filter.store import StorePaths, collection_names
+from lessons_loop.promote.archive import ensure_archive, write_archive
+from lessons_loop.promote.candidates import delete_staged
+from lessons_loop.promote.curated import CuratedWriter, find_curated
+from lessons_loop.promote.journal import Plan
+from lessons_loop.promote.rows import Row, chroma_errors, find_collection
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+
+REBUILD = "-rebuild"
+
+Checkpoint = Callable[[str], None]
+CHECKPOINTS = (
+    "payload",
+    "draft",
+    "ledger",
+    "journal",
+    "archive",
+    "curated",
+    "removed",
+    "header",
+    "staged",
+    "cleared",
+)
+"""Names given to a checkpoint function, in order, during `GateSession.apply`."""
+
+
+def no_checkpoint(name: str) -> None:
+    """Do nothing: the default."""
+
+
+def carry_out(
+    client: ClientAPI, paths: StorePaths, plan: Plan, checkpoint: Checkpoint = no_checkpoint
+) -> None:
+    """Make the store as the plan says; raise StoreError with the plan still on record."""
+    if plan.swap:
+        swap_rebuilt(client, plan.domain, checkpoint)
+    archive = ensure_archive(client, plan.domain)
+    write_archive(archive, plan.archive, stored_fields(archive, plan.archive))
+    checkpoint("archive")
+    _write_curated(client, plan, checkpoint)
+    delete_staged(paths, plan.domain, plan.staged, plan.events)
+    checkpoint("staged")
+
+
+def _write_curated(client: ClientAPI, plan: Plan, checkpoint: Checkpoint) -> None:
+    collection = find_curated(client, plan.domain)
+    if collection is None:
+        raise StoreDamaged(f"{collection_names(plan.domain)['curated']} is gone")
+    writer = CuratedWriter(collection)
+    writer.put(plan.put, stored_fields(collection, plan.put))
+    checkpoint("curated")
+    writer.remove(plan.remove)
+    checkpoint("removed")
+    writer.set_header(plan.header)
+    checkpoint("header")
+
+
+def stored_fields(collection: Any, rows: tuple[Row, ...]) -> dict[str, set[str]]:
+    """Return the metadata names the stored rows have, by id."""
+    fields: dict[str, set[str]] = {}
+    ids = [row.id for row in rows]
+    with chroma_errors(collection.name):
+        for start in range(0, len(ids), 500):
+            page = collection.get(ids=ids[start : start + 500], include=["metadatas"])
+            for id_, metadata in zip(page["ids"], page["metadatas"], strict=True):
+                fields[id_] = set(metadata or {})
+    return fields
+
+
+def swap_rebuilt(client: ClientAPI, domain: str, checkpoint: Checkpoint) -> None:
+    """Let the finished rebuild take curated's name; the old collection goes only then."""
+    name = collection_names(domain)["curated"]
+    rebuilt = find_collection(client, name + REBUILD)
+    if rebuilt is None:  # a replay after the rename
+        return
+    with chroma_errors(name):
+        if find_collection(client, name) is not None:
+            client.delete_collection(name)
+        checkpoint("old curated deleted")
+        rebuilt.modify(name=name)
+    checkpoint("rebuild renamed")
+
+
+def settle_leftover_rebuild(client: ClientAPI, domain: str) -> None:
+    """Drop a rebuild whose decision was never recorded; take it where it is all there is."""
+    name = collection_names(domain)["curated"]
+    if find_collection(client, name + REBUILD) is None:
+        return
+    if find_collection(client, name) is None:
+        swap_rebuilt(client, domain, no_checkpoint)
+        return
+    with chroma_errors(name):
+        client.delete_collection(name + REBUILD)

@@ -1,0 +1,36 @@
+"""Errors only the gate raises.
+
+LessonsError
+├── Paused
+└── StoreError
+    ├── WrongState
+    ├── StoreLocked
+    │   └── LockHeld
+    └── StoreDamaged
+        ├── LedgerBroken
+        └── JournalBroken
+"""
+
+from __future__ import annotations
+
+from lessons_loop.filter.errors import LessonsError, StoreDamaged, StoreError, StoreLocked
+
+
+class Paused(LessonsError):
+    """An administrator has stopped the gate; nothing was read or written."""
+
+
+class WrongState(StoreError):
+    """The state directory does not belong to this store; nothing was written."""
+
+
+class LockHeld(StoreLocked):
+    """Another gate is at work on this store; nothing was read or written."""
+
+
+class LedgerBroken(StoreDamaged):
+    """The ledger does not verify; nothing was written."""
+
+
+class JournalBroken(StoreDamaged):
+    """An unfinished change is on record but cannot be read; nothing was written."""

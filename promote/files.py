@@ -1,0 +1,83 @@
+"""Write files so that a crash leaves the old or the new content, never half of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lessons_loop.filter.errors import StoreError
+from lessons_loop.filter.store import first_line
+from lessons_loop.filter.text import scrub
+
+
+@contextmanager
+def file_errors(what: Path | str) -> Iterator[None]:
+    """Turn the block's OSError into one line of ours."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or first_line(error)
+        raise StoreError(f"{what} cannot be used: {reason.lower()}") from None
+
+
+def write_atomic(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Replace `path` by `content` in one step, on disk before it returns; raise StoreError."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with file_errors(path):
+        try:
+            with draft.open("wb") as file:
+                os.fchmod(file.fileno(), mode)
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring a rename inside `folder` to disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def private_folder(folder: Path) -> None:
+    """Make a folder only its owner may enter; one that is too open is closed."""
+    with file_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if folder.stat().st_mode & 0o077:
+            folder.chmod(0o700)
+
+
+def public_folder(folder: Path) -> None:
+    """Make a folder everybody may read; an existing one keeps its mode."""
+    with file_errors(folder):
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o755)
+
+
+def canonical(content: object) -> bytes:
+    """Return the one JSON spelling of `content` that is hashed; storable Unicode only."""
+    clean = _scrubbed(content)
+    return json.dumps(
+        clean, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str
+    ).encode()
+
+
+def _scrubbed(content: object) -> object:
+    if isinstance(content, str):
+        return scrub(content)
+    if isinstance(content, dict):
+        return {scrub(str(name)): _scrubbed(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_scrubbed(value) for value in content]
+    return content

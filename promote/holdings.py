@@ -1,0 +1,205 @@
+"""What the gate's own collections hold, in memory and kept in step with every change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from lessons_loop.filter.embed import Embedder, Fingerprint, Vectors, fingerprint
+from lessons_loop.filter.errors import EmbeddingMismatch, StoreError
+from lessons_loop.filter.models import Curated
+from lessons_loop.filter.store import (
+    StorePaths,
+    collection_names,
+    open_embedded,
+    refuse_locked_database,
+)
+from lessons_loop.promote.archive import ensure_archive, read_archive
+from lessons_loop.promote.curated import Header, create_curated, find_curated, read_curated
+from lessons_loop.promote.journal import Plan
+from lessons_loop.promote.ledger import Head
+from lessons_loop.promote.records import Archived
+from lessons_loop.promote.rows import Row, chroma_errors, read_vectors, unpack
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+
+
+@contextmanager
+def open_client(paths: StorePaths) -> Iterator[ClientAPI]:
+    """Open the gate's Chroma folder; the caller holds the gate's lock."""
+    refuse_locked_database(paths.gate / "chroma.sqlite3")
+    client = open_embedded(paths.gate)
+    try:
+        yield client
+    finally:
+        client.close()  # type: ignore[attr-defined]  # drops the index and the files
+
+
+class Holdings:
+    """One domain's curated and archive."""
+
+    def __init__(self, client: ClientAPI, domain: str) -> None:
+        self._client = client
+        self._domain = domain
+        self.curated: dict[str, Curated] = {}
+        self.unreadable: dict[str, str] = {}
+        self.archive: dict[str, Archived] = {}
+        self.header = Header(domain=domain, state_id="", state_dir="")
+        self.model: Fingerprint | None = None
+        """The session's embedding model, None without an embedder."""
+        self.loaded = False
+        self._collection: Any = None
+        self._vectors: dict[str, Vectors] | None = None
+        self._matrix: tuple[tuple[str, ...], Vectors] | None = None
+        self._archive_vectors: dict[str, Vectors] = {}
+
+    def headers(self) -> list[Header]:
+        """Return the headers of every curated collection in the store, rebuilds included."""
+        return list(self._named_headers().values())
+
+    def heads(self) -> Mapping[str, Head]:
+        """Return the ledger head each domain's curated was last written with."""
+        return {
+            header.domain: header.head
+            for name, header in self._named_headers().items()
+            if name == collection_names(header.domain)["curated"]
+        }
+
+    def _named_headers(self) -> dict[str, Header]:
+        found = {}
+        with chroma_errors("the gate's collections"):
+            collections = list(self._client.list_collections())
+        for collection in collections:
+            if "schema_version" in (collection.metadata or {}):
+                found[collection.name] = Header.of(collection)
+        return found
+
+    def load(self, state_id: str, state_dir: str, *, any_space: bool = False) -> bool:
+        """Read curated and archive, created where there are none; return whether they were."""
+        collection = find_curated(self._client, self._domain, any_space=any_space)
+        created = collection is None
+        if created:
+            fresh = Header(domain=self._domain, state_id=state_id, state_dir=state_dir)
+            collection = create_curated(self._client, fresh)
+        self._collection = collection
+        self.header = self._own_header(state_id, state_dir, any_space)
+        rows = read_curated(collection, self._domain)
+        self.curated, self.unreadable = rows.lessons, rows.unreadable
+        self._vectors = self._matrix = None
+        self._load_archive()
+        self.loaded = True
+        return created
+
+    def _own_header(self, state_id: str, state_dir: str, adopt: bool) -> Header:
+        try:
+            header = Header.of(self._collection)
+        except StoreError:
+            if not adopt:
+                raise
+            header = Header(domain=self._domain, state_id=state_id, state_dir=state_dir)
+        return header.model_copy(update={"state_dir": state_dir})
+
+    def _load_archive(self) -> None:
+        collection = ensure_archive(self._client, self._domain)
+        archive = read_archive(collection, self.header.generation)
+        self.archive, self._archive_vectors = archive.lessons, archive.vectors
+
+    def check_model(self, embedder: Embedder | None, *, admit: bool) -> None:
+        """Learn the session's model; raise EmbeddingMismatch, EmbedError."""
+        if embedder is None:
+            return
+        self.model = fingerprint(embedder)
+        stored = self._stored_model()
+        if not admit and stored is not None and not stored.matches(self.model):
+            raise EmbeddingMismatch(
+                f"{self._domain}-lessons was embedded by {_described(stored)}, "
+                f"LESSONS_EMBEDDING is {_described(self.model)}: "
+                f"run `lessons re-embed --domain {self._domain}`"
+            )
+        if stored is not None and not admit:
+            self.model = stored
+
+    def _stored_model(self) -> Fingerprint | None:
+        try:
+            return self.header.fingerprint
+        except ValidationError:
+            return None
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector; 0 while no model is known."""
+        known = self._stored_model() or self.model
+        return known.dimension if known else 0
+
+    def matrix(self) -> tuple[tuple[str, ...], Vectors]:
+        """Return keys and unit rows of curated; raise StoreDamaged when vectors are lost."""
+        if self._matrix is None:
+            vectors = self._known_vectors()
+            self._matrix = (
+                tuple(self.curated),
+                _stacked([vectors[key] for key in self.curated], self.dimension),
+            )
+        return self._matrix
+
+    def snapshot_matrix(self) -> Vectors:
+        """Return curated's unit rows, none where they are lost: a snapshot needs the texts."""
+        try:
+            return self.matrix()[1]
+        except StoreError:
+            return np.empty((0, 0), dtype=np.float32)
+
+    def archive_matrix(self) -> tuple[tuple[str, ...], Vectors]:
+        """Return archive ids with a vector of the present model, and their unit rows."""
+        ids = tuple(id_ for id_ in self.archive if id_ in self._archive_vectors)
+        return ids, _stacked([self._archive_vectors[id_] for id_ in ids], self.dimension)
+
+    def vector(self, key: str) -> Vectors | None:
+        """Return a curated lesson's stored vector, None when there is none."""
+        if key not in self.curated:
+            return None
+        try:
+            return self._known_vectors().get(key)
+        except StoreError:
+            return None
+
+    def _known_vectors(self) -> dict[str, Vectors]:
+        if self._vectors is None:
+            self._vectors = read_vectors(self._collection, list(self.curated))
+        return self._vectors
+
+    def absorb(self, plan: Plan) -> None:
+        """Take over what a carried-out plan changed."""
+        if plan.swap:
+            self.load(plan.header.state_id, plan.header.state_dir)
+            return
+        self.header = plan.header
+        self._matrix = None
+        for row in plan.put:
+            self.unreadable.pop(row.id, None)
+            self.curated[row.id] = Curated.from_record(row.record)
+            if row.vector is not None and self._vectors is not None:
+                self._vectors[row.id] = unpack(row.vector)
+        for key in plan.remove:
+            self.curated.pop(key, None)
+        for row in plan.archive:
+            self._absorb_archived(row)
+
+    def _absorb_archived(self, row: Row) -> None:
+        self.archive[row.id] = Archived.from_record(row.record)
+        if vector := row.metadata.get("vector"):
+            self._archive_vectors[row.id] = unpack(str(vector))
+        else:
+            self._archive_vectors.pop(row.id, None)
+
+
+def _stacked(rows: list[Vectors], dimension: int) -> Vectors:
+    return np.stack(rows) if rows else np.empty((0, dimension), dtype=np.float32)
+
+
+def _described(model: Fingerprint) -> str:
+    return f"{model.name or 'an unnamed model'} ({model.dimension} dimensions)"

@@ -1,0 +1,92 @@
+"""The journal: the one change under way, as absolute new values.
+
+    journal.draft   written before the ledger line; without that line it is void
+    journal.json    the draft, renamed once the line is in the ledger: to be carried out
+
+So every decision line has its values on disk, and every set of values its line,
+wherever a crash falls. Replaying twice changes nothing: rows are stored as they
+shall be, deletions name ids.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from lessons_loop.promote.curated import Header
+from lessons_loop.promote.errors import JournalBroken
+from lessons_loop.promote.files import file_errors, sync_folder, write_atomic
+from lessons_loop.promote.ledger import LedgerEntry
+from lessons_loop.promote.rows import Row
+
+
+class Plan(BaseModel):
+    """A change as it will be carried out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    entry: LedgerEntry
+    header: Header
+    """Curated's collection metadata as it shall be."""
+    put: tuple[Row, ...] = ()
+    remove: tuple[str, ...] = ()
+    archive: tuple[Row, ...] = ()
+    staged: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    swap: bool = False
+    """True: the finished rebuild of curated takes the place of the present collection."""
+
+    @property
+    def domain(self) -> str:
+        """The domain the change belongs to."""
+        return self.header.domain
+
+
+class Journal:
+    """The journal files of one state directory."""
+
+    def __init__(self, state: Path) -> None:
+        self.path = state / "journal.json"
+        self.draft_path = state / "journal.draft"
+
+    def draft(self, plan: Plan) -> None:
+        """Keep the plan on disk, void until `confirm`."""
+        write_atomic(self.draft_path, plan.model_dump_json().encode())
+
+    def confirm(self) -> None:
+        """Make the draft binding: its line is in the ledger."""
+        with file_errors(self.path):
+            self.draft_path.replace(self.path)
+            sync_folder(self.path.parent)
+
+    def recover(self, tail: LedgerEntry | None) -> Plan | None:
+        """Return the plan to carry out, None without one; `tail` is the ledger's last line."""
+        if not self.path.exists() and self.draft_path.exists():
+            draft = _read(self.draft_path)
+            if tail is not None and draft is not None and draft.entry == tail:
+                self.confirm()
+        self._drop(self.draft_path)
+        if not self.path.exists():
+            return None
+        plan = _read(self.path)
+        if plan is None:
+            raise JournalBroken(f"{self.path} cannot be read: restore it from a backup")
+        return plan
+
+    def clear(self) -> None:
+        """Forget the change: it is carried out."""
+        self._drop(self.path)
+
+    def _drop(self, path: Path) -> None:
+        with file_errors(path):
+            path.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Plan | None:
+    with file_errors(path):
+        content = path.read_bytes()
+    try:
+        return Plan.model_validate_json(content)
+    except ValidationError:
+        return None

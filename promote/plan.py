@@ -1,0 +1,114 @@
+"""From a decision to absolute new values: pure, so that a replay is the same change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from lessons_loop.filter.embed import Fingerprint, Vectors
+from lessons_loop.filter.errors import EmbedError, InvalidLesson, StoreError
+from lessons_loop.filter.models import Curated, Lesson, Status
+from lessons_loop.promote.archive import archive_row
+from lessons_loop.promote.curated import Header
+from lessons_loop.promote.journal import Plan
+from lessons_loop.promote.ledger import LedgerEntry
+from lessons_loop.promote.records import Action, Archived, Change
+from lessons_loop.promote.rows import Row, pack
+
+COUNTING = (Action.FOLD, Action.RE_EMBED)
+"""Actions that decide nothing about a lesson: its verdict_ref stays."""
+OUT_OF_USE = (Status.HELD, Status.REJECTED, Status.STALE, Status.SUPERSEDED)
+
+VectorOf = Callable[[Lesson], Vectors | None]
+
+
+def check_change(change: Change, archive: Iterable[Archived], domain: str) -> None:
+    """Raise InvalidLesson or StoreError when carrying the change out would lose something."""
+    lessons = [row.lesson for row in change.put] + [row.lesson for row in change.archive]
+    if strangers := {lesson.domain for lesson in lessons} - {domain}:
+        raise InvalidLesson(f"domain: {', '.join(sorted(strangers))} in a gate of {domain}")
+    if len({row.key for row in change.put}) != len(change.put):
+        raise InvalidLesson("put: names a lesson twice")
+    if bad := [row.status.value for row in change.archive if row.status not in OUT_OF_USE]:
+        raise InvalidLesson(f"archive: status {bad[0]} is none of the archive's")
+    kept = {row.lesson.key for row in (*change.archive, *archive)}
+    for key in change.remove:
+        if key not in kept:
+            raise StoreError(
+                f"lesson {key[:12]} would leave curated without standing in the archive"
+            )
+        if key in {row.key for row in change.put}:
+            raise StoreError(f"lesson {key[:12]} would be put and removed at once")
+
+
+def check_vectors(
+    change: Change, curated: Mapping[str, Curated], model: Fingerprint | None
+) -> None:
+    """Raise EmbedError unless every new lesson comes with a vector of the gate's model."""
+    if change.vectors is None:
+        if new := [row.key for row in change.put if row.key not in curated]:
+            raise EmbedError(f"lesson {new[0][:12]} is new and comes without a vector")
+        return
+    if model is None:
+        raise EmbedError("no embedder: set LESSONS_EMBEDDING")
+    shape = (len(change.put), model.dimension)
+    if change.vectors.shape != shape:
+        raise EmbedError(f"vectors have shape {change.vectors.shape}, wanted {shape}")
+    if not np.allclose(np.linalg.norm(change.vectors, axis=1), 1.0, atol=1e-3):
+        raise EmbedError("vectors are not unit rows")
+
+
+def make_plan(
+    change: Change,
+    entry: LedgerEntry,
+    header: Header,
+    curated: Mapping[str, Curated],
+    vector_of: VectorOf,
+) -> Plan:
+    """Return the values the store shall have afterwards; `header` is the present one."""
+    rev = header.rev + (1 if change.put or change.remove else 0)
+    put = [_settled(row, curated.get(row.key), entry, rev) for row in change.put]
+    archive = [row.model_copy(update={"ledger_ref": entry.n}) for row in change.archive]
+    return Plan(
+        entry=entry,
+        header=header.model_copy(update={"rev": rev, "head_n": entry.n, "head_hash": entry.hash}),
+        put=tuple(_put_rows(put, change.vectors)),
+        remove=change.remove,
+        archive=tuple(
+            archive_row(row, vector_of(row.lesson), header.generation) for row in archive
+        ),
+        staged=change.staged,
+        events=change.events,
+    )
+
+
+def _settled(row: Curated, old: Curated | None, entry: LedgerEntry, rev: int) -> Curated:
+    counts = entry.action in COUNTING and old is not None
+    lesson = row.lesson.model_copy(update={"status": Status.CURATED})
+    return row.model_copy(
+        update={
+            "lesson": lesson,
+            "ledger_ref": old.ledger_ref if old else entry.n,
+            "verdict_ref": old.verdict_ref if counts and old else entry.n,
+            "rev": rev,
+        }
+    )
+
+
+def _put_rows(put: Sequence[Curated], vectors: Vectors | None) -> list[Row]:
+    packed = [None] * len(put) if vectors is None else [pack(vector) for vector in vectors]
+    return [Row.of(row.to_record(), vector) for row, vector in zip(put, packed, strict=True)]
+
+
+def open_holds(curated: Mapping[str, Curated], archive: Iterable[Archived]) -> list[Archived]:
+    """Return held lessons that are neither curated nor decided on later, oldest first."""
+    rows = sorted(archive, key=lambda row: row.ledger_ref)
+    latest = {row.lesson.key: row for row in rows}
+    return [
+        row
+        for row in rows
+        if row.status is Status.HELD
+        and latest[row.lesson.key] is row
+        and row.lesson.key not in curated
+    ]

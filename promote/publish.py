@@ -1,0 +1,103 @@
+"""Publish curated as the one file recall reads; its format is in `filter/published.py`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from lessons_loop.filter.embed import Embedder, Fingerprint, Vectors
+from lessons_loop.filter.errors import StoreDamaged, StoreError
+from lessons_loop.filter.models import Curated
+from lessons_loop.filter.published import (
+    PUBLISHED_ALIGN,
+    PublishedHeader,
+    PublishedSet,
+    read_published,
+)
+from lessons_loop.promote.files import public_folder, write_atomic
+
+PUBLISHED_MODE = 0o644
+
+Calibrate = Callable[[Sequence[Curated], Vectors, Embedder], tuple[float | None, tuple[float, ...]]]
+"""Returns the relevance floor and the corpus mean (may be empty) of a set of lessons."""
+
+
+class Edition(NamedTuple):
+    """What is to be published."""
+
+    domain: str
+    rev: int
+    lessons: Sequence[Curated]
+    vectors: Vectors
+    """Unit rows, same order as `lessons`."""
+    fingerprint: Fingerprint | None
+
+
+def published_is_current(path: Path, rev: int, fingerprint: Fingerprint | None) -> bool:
+    """Say whether the file at `path` is sound and of this revision and model."""
+    found = _readable(path)
+    return found is not None and (found.header.rev, found.header.fingerprint) == (rev, fingerprint)
+
+
+def publish(
+    path: Path,
+    edition: Edition,
+    embedder: Embedder | None = None,
+    calibrate: Calibrate | None = None,
+) -> PublishedHeader:
+    """Replace the published file in one step and read it back; raise StoreError.
+
+    Without an embedder the floor of the file before is kept: the lessons' model is the same.
+    """
+    floor, mean = _calibrated(path, edition, embedder, calibrate)
+    header, body = render(edition, floor, mean)
+    public_folder(path.parent)
+    write_atomic(path, header.model_dump_json().encode() + b"\n" + body, PUBLISHED_MODE)
+    found = read_published(path)
+    if found is None or found.header != header:
+        raise StoreError(f"{path} was not written as asked: run `lessons publish`")
+    return header
+
+
+def render(
+    edition: Edition, floor: float | None, mean: tuple[float, ...]
+) -> tuple[PublishedHeader, bytes]:
+    """Return header and body of the file."""
+    lines = b"".join(lesson.model_dump_json().encode() + b"\n" for lesson in edition.lessons)
+    padding = b" " * (-len(lines) % PUBLISHED_ALIGN)
+    dimension = edition.fingerprint.dimension if edition.fingerprint else 0
+    body = lines + padding + np.ascontiguousarray(edition.vectors, dtype="<f4").tobytes()
+    header = PublishedHeader(
+        domain=edition.domain,
+        rev=edition.rev,
+        count=len(edition.lessons),
+        dimension=dimension,
+        fingerprint=edition.fingerprint,
+        floor=floor,
+        mean=mean,
+        lessons_bytes=len(lines),
+        sha256=hashlib.sha256(body).hexdigest(),
+    )
+    return header, body
+
+
+def _calibrated(
+    path: Path, edition: Edition, embedder: Embedder | None, calibrate: Calibrate | None
+) -> tuple[float | None, tuple[float, ...]]:
+    if embedder is not None and calibrate is not None and edition.lessons:
+        return calibrate(edition.lessons, edition.vectors, embedder)
+    old = _readable(path)
+    if old is None or old.header.fingerprint != edition.fingerprint:
+        return None, ()
+    return old.header.floor, old.header.mean
+
+
+def _readable(path: Path) -> PublishedSet | None:
+    try:
+        return read_published(path)
+    except (StoreDamaged, StoreError):
+        return None

@@ -1,0 +1,137 @@
+"""Staging after a crash: looked at in a child process, because a torn index kills its opener.
+
+A crash inside a staging session leaves the marker `staging.open`; plugin and gate then
+leave the folder alone. Nothing is ever deleted here: what is replaced is moved aside.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from lessons_loop.filter.errors import StoreDamaged, StoreError
+from lessons_loop.filter.models import Record
+from lessons_loop.filter.store import (
+    APPEND_BATCH,
+    StorePaths,
+    append_records,
+    file_lock,
+    first_line,
+    open_embedded,
+)
+from lessons_loop.promote.clock import stamp, utc_now
+from lessons_loop.promote.files import file_errors
+
+CHILD_SECONDS = 120.0
+
+
+class RepairReport(NamedTuple):
+    """What `repair_staging` found and did."""
+
+    outcome: str
+    """sound | rebuilt | emptied"""
+    rows: int
+    """Rows staging holds now that came from the damaged folder."""
+    aside: Path | None
+    """Where the damaged folder stands now."""
+
+    @property
+    def line(self) -> str:
+        """One line for people."""
+        if self.aside is None:
+            return "staging is sound"
+        if self.outcome == "rebuilt":
+            return f"staging was rebuilt with {self.rows} rows; the old folder is {self.aside}"
+        return f"staging could not be read and starts anew; the old folder is {self.aside}"
+
+
+def repair_staging(
+    paths: StorePaths,
+    *,
+    wait_seconds: float = 10.0,
+    child_seconds: float = CHILD_SECONDS,
+    now: Callable[[], datetime] = utc_now,
+) -> RepairReport:
+    """Check staging and, where it cannot be used, fill a new folder from its rows.
+
+    Raises StoreLocked while somebody uses it.
+    """
+    with file_lock(paths.staging_lock, wait_seconds), file_errors(paths.staging):
+        _finish_swap(paths)
+        if not paths.staging.is_dir() or not _child("check", paths.staging, child_seconds):
+            report = RepairReport("sound", 0, None)
+        else:
+            report = _rebuild(paths, child_seconds, now())
+        paths.staging_marker.unlink(missing_ok=True)
+    return report
+
+
+def clear_sound_marker(paths: StorePaths, wait_seconds: float) -> None:
+    """Remove the crash marker when the folder proves sound; raise StoreDamaged when not."""
+    if not paths.staging_marker.exists():
+        return
+    with file_lock(paths.staging_lock, wait_seconds), file_errors(paths.staging):
+        if not paths.staging_marker.exists():  # it was only an open session
+            return
+        if problem := _child("check", paths.staging, CHILD_SECONDS):
+            raise StoreDamaged(f"{paths.staging} is damaged ({problem}): run `lessons repair`")
+        paths.staging_marker.unlink(missing_ok=True)
+
+
+def _rebuild(paths: StorePaths, seconds: float, moment: datetime) -> RepairReport:
+    aside = paths.root / f"staging.damaged-{stamp(moment)}"
+    fresh, dump = paths.root / "staging.new", paths.root / "staging.rows"
+    shutil.rmtree(fresh, ignore_errors=True)
+    problem = _child("dump", paths.staging, seconds, dump)
+    rows = 0 if problem else _fill(fresh, dump)
+    dump.unlink(missing_ok=True)
+    paths.staging.rename(aside)
+    if problem:
+        return RepairReport("emptied", 0, aside)
+    fresh.rename(paths.staging)
+    return RepairReport("rebuilt", rows, aside)
+
+
+def _finish_swap(paths: StorePaths) -> None:
+    fresh = paths.root / "staging.new"
+    if fresh.is_dir() and not paths.staging.is_dir():  # died between the two renames
+        fresh.rename(paths.staging)
+
+
+def _fill(folder: Path, dump: Path) -> int:
+    batches: dict[str, list[Record]] = {}
+    with dump.open(encoding="utf-8") as lines:
+        for line in lines:
+            name, *fields = json.loads(line)
+            batches.setdefault(name, []).append(Record(*fields))
+    folder.mkdir(mode=0o700)
+    client = open_embedded(folder)
+    try:
+        for name, records in batches.items():
+            for start in range(0, len(records), APPEND_BATCH):
+                append_records(client, name, records[start : start + APPEND_BATCH])
+    finally:
+        client.close()  # type: ignore[attr-defined]
+    return sum(len(records) for records in batches.values())
+
+
+def _child(verb: str, folder: Path, seconds: float, *more: Path) -> str:
+    """Run one verb of `staging_child`; return "" or what went wrong."""
+    module = "lessons_loop.promote.staging_child"
+    command = [sys.executable, "-m", module, verb, str(folder), *map(str, more)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        return f"no answer within {seconds:.0f} s"
+    except OSError as error:
+        raise StoreError(f"staging cannot be checked: {first_line(error)}") from None
+    if done.returncode == 0:
+        return ""
+    last = (done.stderr.strip().splitlines() or [""])[-1]
+    return last[:200] or f"the reader died with code {done.returncode}"

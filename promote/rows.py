@@ -1,0 +1,199 @@
+"""Rows of the gate's own collections: read in pages, written and read back.
+
+Every call that fails inside Chroma ends as one line of ours.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from lessons_loop.filter.embed import Vectors
+from lessons_loop.filter.errors import LessonsError, StoreDamaged, StoreError
+from lessons_loop.filter.models import Metadata, Record
+from lessons_loop.filter.store import first_line
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+
+PAGE = 2000
+WRITE_BATCH = 500
+PLACEHOLDER = [1.0]
+"""Vector of collections that are never searched."""
+
+
+class Row(BaseModel):
+    """A row as it shall be, ready for the journal; no vector: the stored one is kept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    document: str
+    metadata: dict[str, str | int | float | bool | list[str]]
+    vector: str | None = None
+    """Little-endian float32, base64."""
+
+    @classmethod
+    def of(cls, record: Record, vector: str | None = None) -> Row:
+        """Return the row of a record."""
+        return cls(id=record.id, document=record.document, metadata=record.metadata, vector=vector)
+
+    @property
+    def record(self) -> Record:
+        """The row without its vector."""
+        return Record(self.id, self.document, dict(self.metadata))
+
+
+class Stored(NamedTuple):
+    """Rows as found, in storage order."""
+
+    ids: list[str]
+    documents: list[str]
+    metadatas: list[Metadata]
+
+
+def pack(vector: Vectors) -> str:
+    """Return one vector as text."""
+    return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode()
+
+
+def unpack(text: str) -> Vectors:
+    """Return the vector `pack` wrote."""
+    return np.frombuffer(base64.b64decode(text), dtype="<f4").astype(np.float32)
+
+
+@contextmanager
+def chroma_errors(name: str) -> Iterator[None]:
+    """Turn what Chroma raises into one StoreError line naming the collection."""
+    try:
+        yield
+    except LessonsError:
+        raise
+    except Exception as error:
+        raise StoreError(f"{name}: {first_line(error)}") from None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # chromadb's Rust core
+            raise
+        raise StoreDamaged(f"{name}: {first_line(error)}") from None
+
+
+def find_collection(client: ClientAPI, name: str) -> Any | None:
+    """Return a collection, None when there is none."""
+    from chromadb.errors import NotFoundError
+
+    with chroma_errors(name):
+        try:
+            return client.get_collection(name, embedding_function=None)
+        except NotFoundError:
+            return None
+
+
+def create_cosine(client: ClientAPI, name: str, metadata: Mapping[str, Any] | None = None) -> Any:
+    """Create a collection of our own: cosine, no embedding function."""
+    with chroma_errors(name):
+        return client.create_collection(
+            name,
+            configuration={"hnsw": {"space": "cosine"}},
+            metadata=dict(metadata) if metadata else None,
+            embedding_function=None,
+        )
+
+
+def space_of(collection: Any) -> str:
+    """Return the space a collection really compares by."""
+    with chroma_errors(collection.name):
+        return str((collection.configuration_json.get("hnsw") or {}).get("space"))
+
+
+def read_rows(collection: Any) -> Iterator[Stored]:
+    """Yield all rows in pages of at most 2,000, oldest first."""
+    offset = 0
+    while True:
+        with chroma_errors(collection.name):
+            page = collection.get(limit=PAGE, offset=offset, include=["documents", "metadatas"])
+        if not page["ids"]:
+            return
+        yield Stored(page["ids"], page["documents"], page["metadatas"])
+        offset += len(page["ids"])
+
+
+def read_vectors(collection: Any, ids: Sequence[str]) -> dict[str, Vectors]:
+    """Return the stored vectors by id; raise StoreDamaged when one is missing."""
+    found: dict[str, Vectors] = {}
+    for start in range(0, len(ids), PAGE):
+        batch = list(ids[start : start + PAGE])
+        try:
+            with chroma_errors(collection.name):
+                page = collection.get(ids=batch, include=["embeddings"])
+        except StoreError:
+            raise _lost(collection.name) from None
+        rows = np.asarray(page["embeddings"], dtype=np.float32)
+        found.update(zip(page["ids"], rows, strict=True))
+    if len(found) != len(set(ids)):
+        raise _lost(collection.name)
+    return found
+
+
+def _lost(name: str) -> StoreDamaged:
+    return StoreDamaged(f"{name} has lost vectors, its texts are whole: run `lessons re-embed`")
+
+
+def write_rows(collection: Any, rows: Sequence[Row], dropped: Mapping[str, set[str]]) -> None:
+    """Upsert rows and read them back; `dropped` names metadata each row no longer has."""
+    new = [row for row in rows if row.vector is not None]
+    kept = [row for row in rows if row.vector is None]
+    with chroma_errors(collection.name):
+        for batch in _batches(new):
+            collection.upsert(
+                **_fields(batch, dropped), embeddings=[unpack(row.vector or "") for row in batch]
+            )
+        for batch in _batches(kept):
+            fields = _fields(batch, dropped)
+            collection.update(ids=fields["ids"], metadatas=fields["metadatas"])
+    for batch in _batches(rows):
+        _read_back(collection, batch)
+
+
+def _batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    for start in range(0, len(rows), WRITE_BATCH):
+        yield rows[start : start + WRITE_BATCH]
+
+
+def _fields(rows: Sequence[Row], dropped: Mapping[str, set[str]]) -> dict[str, Any]:
+    # upsert and update merge metadata: only None takes a name away
+    gone = [dict.fromkeys(dropped.get(row.id, set()) - set(row.metadata)) for row in rows]
+    return {
+        "ids": [row.id for row in rows],
+        "documents": [row.document for row in rows],
+        "metadatas": [dict(row.metadata) | none for row, none in zip(rows, gone, strict=True)],
+    }
+
+
+def _read_back(collection: Any, rows: Sequence[Row]) -> None:
+    with chroma_errors(collection.name):
+        page = collection.get(ids=[row.id for row in rows])
+    found = {
+        id_: (document, metadata)
+        for id_, document, metadata in zip(
+            page["ids"], page["documents"], page["metadatas"], strict=True
+        )
+    }
+    bad = [row.id for row in rows if found.get(row.id) != (row.document, dict(row.metadata))]
+    if bad:
+        raise StoreError(f"{collection.name}: {len(bad)} of {len(rows)} rows were not stored")
+    read_vectors(collection, [row.id for row in rows if row.vector is not None])
+
+
+def delete_rows(collection: Any, ids: Sequence[str]) -> None:
+    """Delete rows by id; missing ones are no error; raise StoreError when one stays."""
+    with chroma_errors(collection.name):
+        for start in range(0, len(ids), WRITE_BATCH):
+            batch = list(ids[start : start + WRITE_BATCH])
+            collection.delete(ids=batch)
+            if left := collection.get(ids=batch, include=[])["ids"]:
+                raise StoreError(f"{collection.name}: {len(left)} rows were not deleted")

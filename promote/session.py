@@ -1,0 +1,318 @@
+"""A gate's session on one store and domain, and `apply`, the one way to change it.
+
+Covered: two gates at once, a foreign state directory, another embedding model, a crash
+between any two steps of a change, a broken ledger.
+Not covered: a Chroma server (give a folder), a torn index in the gate's own folder.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from lessons_loop.filter.embed import Embedder, Vectors
+from lessons_loop.filter.errors import LessonsError
+from lessons_loop.filter.models import Candidate, Curated, Lesson, Usage
+from lessons_loop.filter.store import StorePaths
+from lessons_loop.filter.text import scrub
+from lessons_loop.promote.candidates import StagedEvents, read_candidates, read_usages
+from lessons_loop.promote.clock import iso, utc_now
+from lessons_loop.promote.effects import (
+    Checkpoint,
+    carry_out,
+    no_checkpoint,
+    settle_leftover_rebuild,
+)
+from lessons_loop.promote.embedding import EmbedOnce
+from lessons_loop.promote.errors import LedgerBroken
+from lessons_loop.promote.holdings import Holdings, open_client
+from lessons_loop.promote.journal import Journal, Plan
+from lessons_loop.promote.ledger import FIRST_PREV, Ledger, LedgerEntry
+from lessons_loop.promote.lock import gate_lock
+from lessons_loop.promote.plan import check_change, check_vectors, make_plan, open_holds
+from lessons_loop.promote.publish import Calibrate, Edition, publish, published_is_current
+from lessons_loop.promote.records import Action, Actor, Archived, Change
+from lessons_loop.promote.scratch import Place, scratch_copy
+from lessons_loop.promote.snapshot import Contents, write_snapshot
+from lessons_loop.promote.state import (
+    clean_domain,
+    ensure_layout,
+    ensure_state_id,
+    refuse_paused,
+    store_paths,
+)
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+
+RULE = Actor(kind="rule", name="init")
+
+
+@dataclass(frozen=True)
+class GateSettings:
+    """Where a gate works and with what."""
+
+    store: str
+    """A folder; server URLs are refused for now."""
+    domain: str
+    state: Path | None = None
+    """Default: `<store>/state`."""
+    embedder: Embedder | None = None
+    """None: read, report and hold, but never promote."""
+    dry_run: bool = False
+    """Works on a throw-away copy: the store keeps every byte."""
+
+
+@contextmanager
+def open_gate(
+    settings: GateSettings,
+    *,
+    run: str | None = None,
+    now: Callable[[], datetime] = utc_now,
+    calibrate: Calibrate | None = None,
+    checkpoint: Checkpoint = no_checkpoint,
+    re_embedding: bool = False,
+) -> Iterator[GateSession]:
+    """Open a store for one run and publish what changed at its end.
+
+    Raises Paused, LockHeld, WrongState, EmbeddingMismatch, EmbedError, StoreError.
+    `checkpoint` is called with each step's name; `re_embedding` admits another model.
+    """
+    domain = clean_domain(settings.domain)
+    paths = store_paths(settings.store)
+    place = Place(paths, (settings.state or paths.state).absolute())
+    refuse_paused(place.state, os.environ)
+    with _working_copy(place, settings.dry_run) as (paths, state):
+        ensure_layout(paths, state)
+        with gate_lock(paths.gate_lock, now), open_client(paths) as client:
+            session = GateSession(domain, paths, state, client, settings, now, checkpoint)
+            session.run = run or f"{domain}-{secrets.token_hex(4)}"
+            session.calibrate = calibrate
+            session.start(re_embedding=re_embedding)
+            try:
+                yield session
+            except BaseException:
+                with suppress(LessonsError):  # the first error is the one to tell
+                    session.finish()
+                raise
+            session.finish()
+
+
+@contextmanager
+def _working_copy(place: Place, dry_run: bool) -> Iterator[Place]:
+    if not dry_run:
+        yield place
+        return
+    with scratch_copy(place) as copy:
+        yield copy
+
+
+class GateSession:
+    """One run's view of a domain; use `open_gate`."""
+
+    def __init__(
+        self,
+        domain: str,
+        paths: StorePaths,
+        state: Path,
+        client: ClientAPI,
+        settings: GateSettings,
+        now: Callable[[], datetime],
+        checkpoint: Checkpoint,
+    ) -> None:
+        self.domain = domain
+        self.run = ""
+        self.paths = paths
+        self.state = state
+        self.dry_run = settings.dry_run
+        self.embedder = settings.embedder
+        self.embedding = EmbedOnce(settings.embedder)
+        self.calibrate: Calibrate | None = None
+        self.unreadable = 0
+        """Rows of staging's candidates that were none, after `candidates()`."""
+        self.now = now
+        self.checkpoint = checkpoint
+        self.client = client
+        self.holdings = Holdings(client, domain)
+        self.ledger = Ledger(state, self.holdings.heads)
+        self.journal = Journal(state)
+        self._tail: LedgerEntry | None = None
+        self._unsettled = False
+        self._prepared = False
+
+    # --- reading
+
+    @property
+    def curated(self) -> Mapping[str, Curated]:
+        """Curated lessons by key, as they stand now."""
+        return MappingProxyType(self.holdings.curated)
+
+    @property
+    def unreadable_curated(self) -> Mapping[str, str]:
+        """Curated rows that do not read, by id, with the reason; they are never published."""
+        return MappingProxyType(self.holdings.unreadable)
+
+    @property
+    def archive(self) -> Mapping[str, Archived]:
+        """Archived lessons by `Archived.id`; a held one that was decided later stays."""
+        return MappingProxyType(self.holdings.archive)
+
+    def held(self) -> list[Archived]:
+        """Return the held lessons nobody has decided on since, oldest decision first."""
+        return open_holds(self.curated, self.archive.values())
+
+    def nearest_vectors(self) -> tuple[tuple[str, ...], Vectors]:
+        """Return curated's keys and their unit rows, same order."""
+        return self.holdings.matrix()
+
+    def archive_vectors(self) -> tuple[tuple[str, ...], Vectors]:
+        """Return the archive ids that have a vector of the present model, and their unit rows."""
+        return self.holdings.archive_matrix()
+
+    def candidates(self) -> list[Candidate]:
+        """Return what staging proposes, oldest first; raise StoreLocked, StoreDamaged."""
+        staged = read_candidates(self.paths, self.domain)
+        self.unreadable = staged.unreadable
+        return staged.candidates
+
+    def usages(self) -> list[tuple[str, Usage]]:
+        """Return the usage events by row id; raise StoreLocked, StoreDamaged."""
+        return self.events().usages
+
+    def events(self) -> StagedEvents:
+        """Return the usage events, and the ids of rows that are none."""
+        return read_usages(self.paths, self.domain)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return unit rows of texts as documents; asked once per text and run.
+
+        Raises EmbedError.
+        """
+        return self.embedding.rows(texts)
+
+    # --- writing
+
+    def apply(self, change: Change) -> int:
+        """Carry one decision out and return its ledger line's number.
+
+        Raises InvalidLesson, EmbedError before anything is written; StoreError after
+        which the change is either void or completed by the next `apply` or run.
+        """
+        self.prepare()
+        check_change(change, self.archive.values(), self.domain)
+        model = self.holdings.model
+        check_vectors(change, self.curated, model)
+        entry = self.entry_for(change)
+        header = self.holdings.header
+        if change.vectors is not None and not header.embedding and model is not None:
+            header = header.model_copy(update={"embedding": model.model_dump_json()})
+        self.commit(make_plan(change, entry, header, self.curated, self._vector_of))
+        return entry.n
+
+    def prepare(self) -> None:
+        """Before a write: finish what is open, check the ledger, take the snapshot."""
+        if self._unsettled:
+            self._recover()
+        if self._prepared:
+            return
+        if problems := self.ledger.chain_problems():
+            raise LedgerBroken(f"{self.ledger.path}: {problems[0]}; run `lessons verify`")
+        if not self.dry_run:
+            contents = Contents(
+                self.holdings.header, self.curated, self.archive, self.holdings.snapshot_matrix()
+            )
+            write_snapshot(self.state, contents, self.run, self.now())
+        self._prepared = True
+
+    def entry_for(self, change: Change) -> LedgerEntry:
+        """Return the next ledger line for a change, its payload already on disk."""
+        payload = self.ledger.store_payload(change.payload)
+        self.checkpoint("payload")
+        return LedgerEntry(
+            n=self._tail.n + 1 if self._tail else 1,
+            at=iso(self.now()),
+            run=scrub(self.run),
+            action=change.action,
+            domain=self.domain,
+            key=scrub(change.key),
+            actor=Actor.model_validate(
+                {name: scrub(value) for name, value in change.actor.model_dump().items()}
+            ),
+            reason=scrub(change.reason),
+            payload=payload,
+            prev=self._tail.hash if self._tail else FIRST_PREV,
+        ).sealed()
+
+    def commit(self, plan: Plan) -> None:
+        """Ledger line, journal, effects, in this order; raise StoreError."""
+        self._unsettled = True
+        self.journal.draft(plan)
+        self.checkpoint("draft")
+        self.ledger.append(plan.entry)
+        self.checkpoint("ledger")
+        self.journal.confirm()
+        self.checkpoint("journal")
+        self._settle(plan)
+
+    def _settle(self, plan: Plan) -> None:
+        carry_out(self.client, self.paths, plan, self.checkpoint)
+        self.journal.clear()
+        self.checkpoint("cleared")
+        self._tail = plan.entry
+        self._unsettled = False
+        if plan.domain == self.domain and self.holdings.loaded:
+            self.holdings.absorb(plan)
+
+    def _vector_of(self, lesson: Lesson) -> Vectors | None:
+        stored = self.holdings.vector(lesson.key)
+        return stored if stored is not None else self.embedding.known(lesson.embedded_text)
+
+    # --- beginning and end
+
+    def start(self, *, re_embedding: bool = False) -> None:
+        """Check state and model, finish an interrupted change, load curated."""
+        state_id = ensure_state_id(self.state, self.holdings.headers())
+        self._recover()
+        settle_leftover_rebuild(self.client, self.domain)
+        created = self.holdings.load(state_id, str(self.state), any_space=re_embedding)
+        self.holdings.check_model(self.embedder, admit=re_embedding)
+        if created:
+            self._record_creation()
+
+    def _recover(self) -> None:
+        self.ledger.move_torn_tail_aside()
+        self._tail = self.ledger.tail()
+        self._unsettled = False
+        if plan := self.journal.recover(self._tail):
+            self._unsettled = True
+            self._settle(plan)
+
+    def _record_creation(self) -> None:
+        payload: dict[str, object] = {"domain": self.domain, "schema": 1}
+        change = Change(Action.INIT, self.domain, "domain created", RULE, payload)
+        entry = self.entry_for(change)
+        self.commit(make_plan(change, entry, self.holdings.header, {}, self._vector_of))
+
+    def finish(self) -> None:
+        """Publish when the published file is missing, damaged or behind."""
+        if not self.dry_run and not self._unsettled:
+            self.publish()
+
+    def publish(self, *, force: bool = False) -> None:
+        """Write the published file where it is not current; raise StoreError."""
+        path = self.paths.published(self.domain)
+        header = self.holdings.header
+        if not force and published_is_current(path, header.rev, header.fingerprint):
+            return
+        keys, vectors = self.nearest_vectors()
+        lessons = [self.curated[key] for key in keys]
+        edition = Edition(self.domain, header.rev, lessons, vectors, header.fingerprint)
+        publish(path, edition, self.embedder, self.calibrate)
+        self.checkpoint("published")
