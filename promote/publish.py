@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,12 +18,10 @@ from lessons_loop.filter.published import (
     PublishedSet,
     read_published,
 )
+from lessons_loop.promote.calibrate import Calibration, calibrate
 from lessons_loop.promote.files import public_folder, write_atomic
 
 PUBLISHED_MODE = 0o644
-
-Calibrate = Callable[[Sequence[Curated], Vectors, Embedder], tuple[float | None, tuple[float, ...]]]
-"""Returns the relevance floor and the corpus mean (may be empty) of a set of lessons."""
 
 
 class Edition(NamedTuple):
@@ -43,18 +41,12 @@ def published_is_current(path: Path, rev: int, fingerprint: Fingerprint | None) 
     return found is not None and (found.header.rev, found.header.fingerprint) == (rev, fingerprint)
 
 
-def publish(
-    path: Path,
-    edition: Edition,
-    embedder: Embedder | None = None,
-    calibrate: Calibrate | None = None,
-) -> PublishedHeader:
+def publish(path: Path, edition: Edition, embedder: Embedder | None = None) -> PublishedHeader:
     """Replace the published file in one step and read it back; raise StoreError.
 
     Without an embedder the floor of the file before is kept: the lessons' model is the same.
     """
-    floor, mean = _calibrated(path, edition, embedder, calibrate)
-    header, body = render(edition, floor, mean)
+    header, body = render(edition, _calibrated(path, edition, embedder))
     public_folder(path.parent)
     write_atomic(path, header.model_dump_json().encode() + b"\n" + body, PUBLISHED_MODE)
     found = read_published(path)
@@ -63,9 +55,7 @@ def publish(
     return header
 
 
-def render(
-    edition: Edition, floor: float | None, mean: tuple[float, ...]
-) -> tuple[PublishedHeader, bytes]:
+def render(edition: Edition, calibration: Calibration) -> tuple[PublishedHeader, bytes]:
     """Return header and body of the file."""
     lines = b"".join(lesson.model_dump_json().encode() + b"\n" for lesson in edition.lessons)
     padding = b" " * (-len(lines) % PUBLISHED_ALIGN)
@@ -77,23 +67,21 @@ def render(
         count=len(edition.lessons),
         dimension=dimension,
         fingerprint=edition.fingerprint,
-        floor=floor,
-        mean=mean,
+        floor=calibration.floor,
+        lexical_floor=calibration.lexical_floor,
+        mean=calibration.mean,
         lessons_bytes=len(lines),
         sha256=hashlib.sha256(body).hexdigest(),
     )
     return header, body
 
 
-def _calibrated(
-    path: Path, edition: Edition, embedder: Embedder | None, calibrate: Calibrate | None
-) -> tuple[float | None, tuple[float, ...]]:
-    if embedder is not None and calibrate is not None and edition.lessons:
-        return calibrate(edition.lessons, edition.vectors, embedder)
+def _calibrated(path: Path, edition: Edition, embedder: Embedder | None) -> Calibration:
+    fresh = calibrate(edition.lessons, edition.vectors, embedder)
     old = _readable(path)
-    if old is None or old.header.fingerprint != edition.fingerprint:
-        return None, ()
-    return old.header.floor, old.header.mean
+    if fresh.floor is not None or old is None or old.header.fingerprint != edition.fingerprint:
+        return fresh
+    return fresh._replace(floor=old.header.floor, mean=old.header.mean)
 
 
 def _readable(path: Path) -> PublishedSet | None:

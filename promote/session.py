@@ -37,7 +37,7 @@ from lessons_loop.promote.journal import Journal, Plan
 from lessons_loop.promote.ledger import FIRST_PREV, Ledger, LedgerEntry
 from lessons_loop.promote.lock import gate_lock
 from lessons_loop.promote.plan import check_change, check_vectors, make_plan, open_holds
-from lessons_loop.promote.publish import Calibrate, Edition, publish, published_is_current
+from lessons_loop.promote.publish import Edition, publish, published_is_current
 from lessons_loop.promote.records import Action, Actor, Archived, Change
 from lessons_loop.promote.scratch import Place, scratch_copy
 from lessons_loop.promote.snapshot import Contents, write_snapshot
@@ -76,7 +76,6 @@ def open_gate(
     *,
     run: str | None = None,
     now: Callable[[], datetime] = utc_now,
-    calibrate: Calibrate | None = None,
     checkpoint: Checkpoint = no_checkpoint,
     re_embedding: bool = False,
 ) -> Iterator[GateSession]:
@@ -94,7 +93,6 @@ def open_gate(
         with gate_lock(paths.gate_lock, now), open_client(paths) as client:
             session = GateSession(domain, paths, state, client, settings, now, checkpoint)
             session.run = run or f"{domain}-{secrets.token_hex(4)}"
-            session.calibrate = calibrate
             session.start(re_embedding=re_embedding)
             try:
                 yield session
@@ -134,7 +132,6 @@ class GateSession:
         self.dry_run = settings.dry_run
         self.embedder = settings.embedder
         self.embedding = EmbedOnce(settings.embedder)
-        self.calibrate: Calibrate | None = None
         self.unreadable = 0
         """Rows of staging's candidates that were none, after `candidates()`."""
         self.now = now
@@ -314,5 +311,5 @@ class GateSession:
         keys, vectors = self.nearest_vectors()
         lessons = [self.curated[key] for key in keys]
         edition = Edition(self.domain, header.rev, lessons, vectors, header.fingerprint)
-        publish(path, edition, self.embedder, self.calibrate)
+        publish(path, edition, self.embedder)
         self.checkpoint("published")

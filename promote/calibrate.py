@@ -1,0 +1,63 @@
+"""The relevance floor of a set of lessons under one embedder.
+
+An absolute threshold is right for one model only (MiniLM: unrelated texts stay
+under 0.25, e5: over 0.8), so the floor is what small talk does not reach: the
+99th percentile of the best scores of sixty everyday messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lessons_loop.filter.embed import Embedder, Purpose, Vectors
+from lessons_loop.filter.lexical import build_lexical, score_lexical
+from lessons_loop.filter.models import Curated
+from lessons_loop.filter.recall import LEXICAL_SHARE, centre, lexical_text
+from lessons_loop.promote.everyday import EVERYDAY_MESSAGES
+
+PERCENTILE = 99.0
+CROWDED = 0.5
+"""Median best cosine of small talk above which the corpus mean is subtracted."""
+MARGIN = 0.02
+LEAST_FLOOR = 0.15
+"""Below it a few lessons about one narrow subject would let anything in."""
+LEAST_LEXICAL_FLOOR = 0.12
+
+
+class Calibration(NamedTuple):
+    """What the published file tells recall about its scores."""
+
+    floor: float | None
+    lexical_floor: float
+    mean: tuple[float, ...]
+
+
+def calibrate(
+    lessons: Sequence[Curated], vectors: Vectors | None, embedder: Embedder | None
+) -> Calibration:
+    """Return the floors for these lessons; without vectors only the lexical one.
+
+    `vectors` are the lessons' unit rows, shape (len(lessons), dimension). Raises EmbedError.
+    """
+    lexical = build_lexical(lexical_text(lesson) for lesson in lessons)
+    words = np.array([score_lexical(lexical, message) for message in EVERYDAY_MESSAGES])
+    if not len(lessons):
+        return Calibration(None, LEAST_LEXICAL_FLOOR, ())
+    word_floor = floor_of(words.max(axis=1), LEAST_LEXICAL_FLOOR)
+    if vectors is None or embedder is None or not vectors.size:
+        return Calibration(None, word_floor, ())
+    messages = embedder.embed(EVERYDAY_MESSAGES, Purpose.QUERY)
+    mean = np.zeros(0, np.float32)
+    if np.median((messages @ vectors.T).max(axis=1)) > CROWDED:
+        mean = np.concatenate([messages, vectors]).mean(axis=0).astype(np.float32)
+    cosines = centre(messages, mean) @ centre(vectors, mean).T
+    joined = (cosines + LEXICAL_SHARE * words).max(axis=1)
+    return Calibration(floor_of(joined, LEAST_FLOOR), word_floor, tuple(map(float, mean)))
+
+
+def floor_of(best: Vectors, least: float) -> float:
+    """Return the score that small talk stays under, never less than `least`."""
+    return round(max(least, float(np.percentile(best, PERCENTILE)) + MARGIN), 4)

@@ -1,0 +1,93 @@
+"""Lessons in memory: refreshed when the file changes, the last good ones kept."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+
+import pytest
+
+from lessons_loop.filter.alerts import Alerts
+from lessons_loop.filter.reader import CuratedReader, keep_refreshed
+from lessons_loop.filter.store import StorePaths
+from support.gate import HashEmbedder
+from support.shelf import put_published, shelf, shelved
+
+EMBEDDER = HashEmbedder()
+MORE = shelved("Use LIMIT on big tables.", "big tables")
+
+
+@pytest.fixture
+def reader(tmp_path):
+    return CuratedReader(StorePaths(tmp_path), ("sql", "ops"), Alerts())
+
+
+def texts(reader):
+    return {lesson.lesson.text for lesson in reader.loaded.recall.lessons}
+
+
+def test_change_is_seen_and_unchanged_is_not_read_again(reader):  # T-40
+    put_published(reader.paths, shelf(), EMBEDDER)
+    assert reader.refresh() and len(texts(reader)) == 3
+    assert not reader.refresh()
+    put_published(reader.paths, shelf(MORE)[1:], EMBEDDER)
+    assert reader.refresh()
+    assert texts(reader) == {lesson.lesson.text for lesson in shelf(MORE)[1:]}
+
+
+def test_all_domains_are_read(reader):
+    put_published(reader.paths, shelf(), EMBEDDER)
+    put_published(reader.paths, [shelved("Prune volumes.", "full disk", domain="ops")], EMBEDDER)
+    reader.refresh()
+    assert len(texts(reader)) == 4
+
+
+def test_empty_store_is_no_warning(reader, caplog):
+    with caplog.at_level(logging.WARNING):
+        reader.refresh()
+    assert texts(reader) == set() and not caplog.records
+
+
+def test_damaged_file_keeps_the_lessons_and_warns_once(reader, caplog):
+    put_published(reader.paths, shelf(), EMBEDDER)
+    reader.refresh()
+    path = reader.paths.published("sql")
+    whole = path.read_bytes()
+    with caplog.at_level(logging.WARNING):
+        for cut in (50, 60, 70):
+            path.write_bytes(whole[:-cut])
+            reader.refresh()
+    assert len(texts(reader)) == 3 and len(caplog.records) == 1
+    assert "lessons publish" in caplog.text
+    path.write_bytes(whole)
+    reader.refresh()
+    assert reader.alerts.active == {}
+
+
+def test_removed_file_means_no_lessons(reader):
+    put_published(reader.paths, shelf(), EMBEDDER)
+    reader.refresh()
+    reader.paths.published("sql").unlink()
+    reader.refresh()
+    assert texts(reader) == set()
+
+
+def test_timer_stops_with_its_owner():
+    class Owner:
+        ticks = 0
+
+    async def scene():
+        owner = Owner()
+
+        async def tick(alive):
+            alive.ticks += 1
+
+        timer = keep_refreshed(owner, tick, seconds=0.01)
+        while owner.ticks < 3:
+            await asyncio.sleep(0.01)
+        del owner
+        gc.collect()
+        await asyncio.wait_for(timer, 5)
+
+    asyncio.run(scene())
