@@ -16,7 +16,7 @@ Not covered: whether a lesson is good advice; a seed is trusted as the code it s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -116,11 +116,18 @@ def check_entry(entry: Entry, domain: str) -> Iterator[Problem]:
         Lesson(**_lesson_fields(entry, domain))
     except ValidationError as error:
         for detail in error.errors(include_input=False, include_url=False):
-            field = str(detail["loc"][0])
-            if field not in bad:
-                message = detail["msg"].removeprefix("Value error, ")
-                yield entry.problem(field, "is missing" if detail["type"] == "missing" else message)
+            if (field := str(detail["loc"][0])) not in bad:
+                yield entry.problem(field, _in_words(detail))
     yield from _check_characters(entry)
+
+
+def _in_words(detail: Mapping[str, Any]) -> str:
+    if detail["type"] == "missing":
+        return "is missing"
+    if detail["type"] in ("too_long", "string_too_long"):
+        limit = detail["ctx"]["max_length"]
+        return f"is longer than {limit} {'tags' if detail['loc'] == ('tags',) else 'characters'}"
+    return str(detail["msg"]).removeprefix("Value error, ")
 
 
 def _check_characters(entry: Entry) -> Iterator[Problem]:

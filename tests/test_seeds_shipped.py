@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from lessons_loop.deploy.demo.data import build_database
+from lessons_loop.deploy.demo.sql_tool import (
+    Limits,
+    Refused,
+    describe,
+    run_query,
+)
+from lessons_loop.filter.models import Kind
+from lessons_loop.promote.lint import lint
+from lessons_loop.seeds.load import Seed, read_seeds, shipped_domains
+
+SHIPPED = {name: read_seeds(folder) for name, folder in shipped_domains().items()}
+SQL = SHIPPED["sql"].seeds
+NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
+TOOL_WORDS = {"run_sql", "describe_tables"}
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("demo") / "demo.db"
+    build_database(path)
+    return path
+
+
+def columns(database: Path) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    listing = "SELECT m.name, c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c"
+    with closing(sqlite3.connect(database)) as connection:
+        for table, column in connection.execute(listing):
+            found.setdefault(table, set()).add(column)
+    return found
+
+
+def fragments() -> Iterator[tuple[str, str]]:
+    for seed in SQL:
+        for fragment in re.findall(r"`([^`]+)`", seed.lesson.text):
+            yield seed.id, fragment
+
+
+def test_two_domains_with_every_kind() -> None:
+    assert len(SQL) >= 15
+    assert len(SHIPPED["openwebui"].seeds) >= 8
+    assert set(Counter(seed.lesson.kind for seed in SQL)) == set(Kind)
+
+
+@pytest.mark.parametrize("seed", [seed for found in SHIPPED.values() for seed in found.seeds])
+def test_shipped_lessons_pass_the_lint(seed: Seed) -> None:
+    assert [finding.sentence for finding in lint(seed.lesson)] == []
+
+
+def test_named_tables_and_columns_exist(database: Path) -> None:
+    tables = columns(database)
+    known = set(tables) | set().union(*tables.values()) | TOOL_WORDS
+    named = {name for s in SQL for name in NAME.findall(f"{s.lesson.text} {s.lesson.trigger}")}
+    assert named - known == set()
+    assert len(named) > 20
+
+
+def test_qualified_columns_stand_in_their_table(database: Path) -> None:
+    tables = columns(database)
+    qualified = {
+        pair
+        for seed in SQL
+        for pair in re.findall(r"\b([a-z_]+)\.([a-z_]+)\b", seed.lesson.text)
+        if pair[0] in tables
+    }
+    assert {pair for pair in qualified if pair[1] not in tables[pair[0]]} == set()
+    assert len(qualified) > 10
+
+
+@pytest.mark.parametrize(("ident", "fragment"), list(fragments()))
+def test_quoted_predicates_run(database: Path, ident: str, fragment: str) -> None:
+    named = {table for table in columns(database) if f"{table}." in fragment}
+    with closing(sqlite3.connect(database)) as connection:
+        sql = f"SELECT 1 FROM {', '.join(sorted(named))} WHERE {fragment} LIMIT 1"
+        assert connection.execute(sql).fetchall() == [(1,)], ident
+
+
+CAUSES = {
+    "error-serial-scan": "SELECT 1 FROM equipment_machine WHERE serial_raw = 'x'",
+    "error-no-day-bound": "SELECT SUM(hours) FROM telemetry_hours LIMIT 1",
+    "error-no-limit": "SELECT order_id FROM work_order WHERE machine_id = 1",
+    "error-note-scan": "SELECT 1 FROM work_order WHERE note LIKE '%x%' LIMIT 1",
+    "error-no-such-column": "SELECT serial FROM equipment_machine",
+    "error-other-dialect": "SELECT NOW()",
+    "error-read-only": "DELETE FROM work_order",
+}
+
+
+@pytest.mark.parametrize(("ident", "sql"), CAUSES.items())
+def test_error_lessons_quote_real_errors(database: Path, ident: str, sql: str) -> None:
+    lesson = next(seed.lesson for seed in SQL if seed.id == ident)
+    with pytest.raises(Refused) as refusal:
+        run_query(str(database), sql, Limits(10, 2))
+    quoted = re.findall(r"(?<!\w)'([a-zA-Z][^']+)'", lesson.text)
+    assert any(words in str(refusal.value) for words in quoted)
+
+
+CURES = {
+    "error-serial-scan": "SELECT 1 FROM equipment_machine WHERE serial_key = 'SN-004711'",
+    "error-no-day-bound": (
+        "SELECT SUM(hours) FROM reporting_window r JOIN telemetry_hours t ON t.machine_id = 1"
+        " AND t.day_key BETWEEN r.first_day_key AND r.last_day_key"
+        " WHERE r.window_name = 'trailing-12-months' LIMIT 1"
+    ),
+    "error-no-limit": "SELECT order_id FROM work_order WHERE machine_id = 1 LIMIT 9",
+    "error-note-scan": "SELECT note FROM work_order WHERE fault_code = 'HYD-LEAK' LIMIT 9",
+    "last-service": (
+        "SELECT closed_day FROM work_order WHERE machine_id = 1 AND kind = 'service'"
+        " AND closed_day IS NOT NULL ORDER BY closed_day DESC LIMIT 1"
+    ),
+    "aggregate-before-join": (
+        "SELECT h.hours, o.orders FROM (SELECT machine_id, SUM(hours) hours FROM telemetry_hours"
+        " WHERE machine_id = 1 AND day_key >= 20260101 GROUP BY 1) h JOIN (SELECT machine_id,"
+        " COUNT(*) orders FROM work_order WHERE machine_id = 1 GROUP BY 1) o"
+        " USING (machine_id) LIMIT 1"
+    ),
+}
+
+
+@pytest.mark.parametrize(("ident", "sql"), CURES.items())
+def test_advice_is_accepted_by_the_server(database: Path, ident: str, sql: str) -> None:
+    assert any(seed.id == ident for seed in SQL)
+    assert '"rows":[[' in run_query(str(database), sql, Limits(10, 2))
+
+
+def test_describe_tables_is_what_lessons_point_at(database: Path) -> None:
+    assert "serial_key" in describe(str(database))
