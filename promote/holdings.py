@@ -53,7 +53,7 @@ class Holdings:
         self.model: Fingerprint | None = None
         """The session's embedding model, None without an embedder."""
         self.loaded = False
-        self._collection: Any = None
+        self.collection: Any = None
         self._vectors: dict[str, Vectors] | None = None
         self._matrix: tuple[tuple[str, ...], Vectors] | None = None
         self._archive_vectors: dict[str, Vectors] = {}
@@ -86,7 +86,7 @@ class Holdings:
         if created:
             fresh = Header(domain=self._domain, state_id=state_id, state_dir=state_dir)
             collection = create_curated(self._client, fresh)
-        self._collection = collection
+        self.collection = collection
         self.header = self._own_header(state_id, state_dir, any_space)
         rows = read_curated(collection, self._domain)
         self.curated, self.unreadable = rows.lessons, rows.unreadable
@@ -97,7 +97,7 @@ class Holdings:
 
     def _own_header(self, state_id: str, state_dir: str, adopt: bool) -> Header:
         try:
-            header = Header.of(self._collection)
+            header = Header.of(self.collection)
         except StoreError:
             if not adopt:
                 raise
@@ -109,20 +109,25 @@ class Holdings:
         archive = read_archive(collection, self.header.generation)
         self.archive, self._archive_vectors = archive.lessons, archive.vectors
 
-    def check_model(self, embedder: Embedder | None, *, admit: bool) -> None:
-        """Learn the session's model; raise EmbeddingMismatch, EmbedError."""
-        if embedder is None:
-            return
-        self.model = fingerprint(embedder)
+    def learn_model(self, embedder: Embedder | None) -> None:
+        """Ask the embedder who it is; raise EmbedError."""
+        self.model = fingerprint(embedder) if embedder is not None else None
+
+    def refuse_other_model(self) -> None:
+        """Raise EmbeddingMismatch when the session's model is not the stored vectors'."""
         stored = self._stored_model()
-        if not admit and stored is not None and not stored.matches(self.model):
+        if stored is not None and self.model is not None and not self.is_own_model:
             raise EmbeddingMismatch(
                 f"{self._domain}-lessons was embedded by {_described(stored)}, "
                 f"LESSONS_EMBEDDING is {_described(self.model)}: "
                 f"run `lessons re-embed --domain {self._domain}`"
             )
-        if stored is not None and not admit:
-            self.model = stored
+
+    @property
+    def is_own_model(self) -> bool:
+        """Whether the session's model may be compared with the stored vectors."""
+        stored = self._stored_model()
+        return self.model is not None and (stored is None or stored.matches(self.model))
 
     def _stored_model(self) -> Fingerprint | None:
         try:
@@ -169,7 +174,7 @@ class Holdings:
 
     def _known_vectors(self) -> dict[str, Vectors]:
         if self._vectors is None:
-            self._vectors = read_vectors(self._collection, list(self.curated))
+            self._vectors = read_vectors(self.collection, list(self.curated))
         return self._vectors
 
     def absorb(self, plan: Plan) -> None:

@@ -132,6 +132,8 @@ class GateSession:
         self.dry_run = settings.dry_run
         self.embedder = settings.embedder
         self.embedding = EmbedOnce(settings.embedder)
+        self.created = False
+        """Whether this session made the domain."""
         self.unreadable = 0
         """Rows of staging's candidates that were none, after `candidates()`."""
         self.now = now
@@ -205,6 +207,8 @@ class GateSession:
         self.prepare()
         check_change(change, self.archive.values(), self.domain)
         model = self.holdings.model
+        if change.vectors is not None:
+            self.holdings.refuse_other_model()
         check_vectors(change, self.curated, model)
         entry = self.entry_for(change)
         header = self.holdings.header
@@ -278,9 +282,11 @@ class GateSession:
         state_id = ensure_state_id(self.state, self.holdings.headers())
         self._recover()
         settle_leftover_rebuild(self.client, self.domain)
-        created = self.holdings.load(state_id, str(self.state), any_space=re_embedding)
-        self.holdings.check_model(self.embedder, admit=re_embedding)
-        if created:
+        self.created = self.holdings.load(state_id, str(self.state), any_space=re_embedding)
+        self.holdings.learn_model(self.embedder)
+        if not re_embedding:
+            self.holdings.refuse_other_model()
+        if self.created:
             self._record_creation()
 
     def _recover(self) -> None:
@@ -311,5 +317,5 @@ class GateSession:
         keys, vectors = self.nearest_vectors()
         lessons = [self.curated[key] for key in keys]
         edition = Edition(self.domain, header.rev, lessons, vectors, header.fingerprint)
-        publish(path, edition, self.embedder)
+        publish(path, edition, self.embedder if self.holdings.is_own_model else None)
         self.checkpoint("published")

@@ -1,0 +1,147 @@
+"""Embedders outside Open WebUI: an OpenAI-compatible endpoint, or a sentence-transformers model.
+
+    LESSONS_EMBEDDING=openai:MODEL@URL
+    LESSONS_EMBEDDING=sentence-transformers:NAME_OR_FOLDER
+
+The key of an endpoint: LESSONS_EMBEDDING_KEY, else OPENAI_API_KEY.
+Prefixes of asymmetric models: LESSONS_EMBEDDING_QUERY_PREFIX, LESSONS_EMBEDDING_DOCUMENT_PREFIX.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lessons_loop.filter.address import public_url
+from lessons_loop.filter.embed import Embedder, Purpose, Vectors, unit_rows
+from lessons_loop.filter.errors import EmbedError
+from lessons_loop.filter.store import first_line
+from lessons_loop.filter.text import scrub
+from lessons_loop.promote.post import JsonEndpoint
+
+SETTING = "LESSONS_EMBEDDING"
+FORMS = "openai:MODEL@URL or sentence-transformers:NAME_OR_FOLDER"
+EMBED_BATCH = 64
+TEXT_CUT = 8000
+"""Characters sent at most: longer texts are refused by many endpoints instead of cut."""
+
+
+def parse_embedding(setting: str, environ: Mapping[str, str]) -> Embedder | None:
+    """Return the embedder a setting names, None for an empty one; raise EmbedError."""
+    value = setting.strip()
+    if not value:
+        return None
+    kind, _, rest = value.partition(":")
+    prefixes = (
+        environ.get("LESSONS_EMBEDDING_QUERY_PREFIX", ""),
+        environ.get("LESSONS_EMBEDDING_DOCUMENT_PREFIX", ""),
+    )
+    if kind == "sentence-transformers" and rest.strip():
+        return SentenceTransformers(rest.strip(), prefixes)
+    if kind == "openai" and (found := re.fullmatch(r"(.+?)@(https?://\S+)", rest.strip())):
+        own, general = environ.get("LESSONS_EMBEDDING_KEY"), environ.get("OPENAI_API_KEY")
+        return OpenAIEmbeddings(found[1], found[2], (own or general or "").strip(), prefixes)
+    raise EmbedError(f"{SETTING} must be {FORMS}, got {public_url(value)[:80]!r}")
+
+
+class OpenAIEmbeddings:
+    """A model behind an OpenAI-compatible URL, with or without `/v1`."""
+
+    def __init__(
+        self,
+        model: str,
+        url: str,
+        key: str = "",
+        prefixes: tuple[str, str] = ("", ""),
+        seconds: float = 60.0,
+    ) -> None:
+        self.name = f"openai:{model}"
+        self.prefixes = prefixes
+        self._model = model
+        self._endpoint = JsonEndpoint(embeddings_url(url), key, seconds)
+
+    def __repr__(self) -> str:
+        """Name the model; key and address credentials stay out."""
+        return f"OpenAIEmbeddings({self._model!r})"
+
+    def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+        """Return unit rows, shape (len(texts), dimension); raise EmbedError."""
+        sent = _prefixed(texts, purpose, self.prefixes)
+        batches = [sent[start : start + EMBED_BATCH] for start in range(0, len(sent), EMBED_BATCH)]
+        if not batches:
+            return np.empty((0, 0), dtype=np.float32)
+        rows = [self._batch(batch) for batch in batches]
+        if len({part.shape[1] for part in rows}) > 1:
+            raise EmbedError(f"{self.name} returned vectors of different lengths")
+        return np.concatenate(rows)
+
+    def _batch(self, texts: list[str]) -> Vectors:
+        body = self._endpoint.post(
+            {"model": self._model, "input": texts, "encoding_format": "float"}
+        )
+        return unit_rows(_rows_of(body, self.name), len(texts))
+
+
+def embeddings_url(url: str) -> str:
+    """Return the embeddings address for a base address."""
+    base = url.strip().rstrip("/")
+    if base.endswith("/embeddings"):
+        return base
+    versioned = re.search(r"/(?:v\d+\w*|openai|api)$", base)
+    return f"{base}/embeddings" if versioned else f"{base}/v1/embeddings"
+
+
+def _rows_of(body: object, name: str) -> list[Any]:
+    found = body.get("data") if isinstance(body, dict) else None
+    try:
+        ordered = sorted(found or (), key=lambda row: int(row["index"]))
+        return [row["embedding"] for row in ordered]
+    except (TypeError, KeyError, ValueError):
+        raise EmbedError(f"{name} answered without readable embeddings") from None
+
+
+class SentenceTransformers:
+    """A local model, loaded at first use (seconds, hundreds of megabytes)."""
+
+    def __init__(self, name_or_folder: str, prefixes: tuple[str, str] = ("", "")) -> None:
+        path = Path(name_or_folder).expanduser()
+        self._source = str(path) if path.is_dir() else name_or_folder
+        self.name = f"sentence-transformers:{path.name}"
+        self.prefixes = prefixes
+        self._model: Any = None
+
+    def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+        """Return unit rows, shape (len(texts), dimension); raise EmbedError."""
+        model = self._loaded()
+        sent = _prefixed(texts, purpose, self.prefixes)
+        try:
+            rows = model.encode(sent, show_progress_bar=False, convert_to_numpy=True)
+        except Exception as error:  # whatever torch raises
+            raise EmbedError(f"{self.name} failed: {first_line(error)}") from None
+        return unit_rows(rows, len(sent))
+
+    def _loaded(self) -> Any:
+        if self._model is None:
+            try:
+                from sentence_transformers import SentenceTransformer
+            except ImportError:
+                raise EmbedError(
+                    f"{self.name} needs sentence-transformers: "
+                    f"pip install sentence-transformers, or set {SETTING} to openai:MODEL@URL"
+                ) from None
+            logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
+            try:
+                self._model = SentenceTransformer(self._source, device="cpu")
+            except Exception as error:  # a missing folder asks a hub, which may raise anything
+                raise EmbedError(f"{self.name} cannot be loaded: {first_line(error)}") from None
+        return self._model
+
+
+def _prefixed(texts: Sequence[str], purpose: Purpose, prefixes: tuple[str, str]) -> list[str]:
+    prefix = prefixes[0 if purpose is Purpose.QUERY else 1]
+    return [prefix + scrub(text)[:TEXT_CUT] for text in texts]
