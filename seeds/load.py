@@ -28,6 +28,9 @@ from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.models import Lesson
 from lessons_loop.filter.redact import find_sensitive
 from lessons_loop.promote.hidden import find_hidden, find_lookalikes
+from lessons_loop.promote.intake import IntakeReport, take_in
+from lessons_loop.promote.records import Actor
+from lessons_loop.promote.session import GateSession
 from lessons_loop.seeds.parse import FIELDS, Entry, Problem, read_entries
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -102,6 +105,17 @@ def read_seeds(folder: Path, domain: str = "") -> SeedSet:
     if problems:
         raise SeedProblems(sorted(problems))
     return SeedSet(domain, tuple(seeds), tuple(empty))
+
+
+def load_domain(session: GateSession, folder: Path, force: bool = False) -> IntakeReport:
+    """Read a folder's seeds into the session's domain; raise SeedProblems, EmbedError."""
+    return load_seeds(session, read_seeds(folder, session.domain), force)
+
+
+def load_seeds(session: GateSession, found: SeedSet, force: bool = False) -> IntakeReport:
+    """Offer seeds to the gate, each under its id; raise EmbedError before anything is written."""
+    actor = Actor(kind="seed", name=f"seed:{found.domain}")
+    return take_in(session, [(seed.lesson, seed.id) for seed in found.seeds], actor, force)
 
 
 def check_entry(entry: Entry, domain: str) -> Iterator[Problem]:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import requests
-from support.demo import TOOLS, ask, called, converse, load_tool, practice_server
 
 from lessons_loop.deploy.demo.data import build_database
+from support.demo import TOOLS, ask, called, converse, load_tool, practice_server
 
 LESSON = (
     "- [ab12] When operating hours of a machine given by its serial number: Look a machine up by "

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.demo import call_tool, load_tool
 
 from lessons_loop.deploy.demo.data import build_database
+from support.demo import call_tool, load_tool
 
 HOURS = (
     "SELECT SUM(t.hours) AS hours FROM equipment_machine m"
