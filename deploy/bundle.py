@@ -58,7 +58,10 @@ class Module:
 
 def split(folder: Path, name: str) -> Module:
     """Read one module and separate its imports from its body."""
-    text = (folder / f"{name}.py").read_text("utf-8")
+    try:
+        text = (folder / f"{name}.py").read_text("utf-8")
+    except FileNotFoundError:
+        raise BundleError(f"{folder.name}/{name}.py is imported, but is not there") from None
     lines = text.splitlines(keepends=True)
     module = Module(name)
     for number, node in enumerate(ast.parse(text).body):

@@ -1,12 +1,15 @@
 """What the filter asks of Open WebUI: its embedding engine, its models, its data folder.
 
-Covered: Open WebUI 0.12.4. Everything is imported inside functions, so that the
-module loads anywhere and a changed name is one EmbedError or ModelError.
+Covered: Open WebUI 0.12.4. Nothing of it is imported unless its server runs in this
+process: outside, an import would start migrations or end the process for want of a
+secret key. A changed name is one EmbedError or ModelError.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,15 +27,17 @@ from lessons_loop.filter.llm import ChatReply, reply_from_completion
 from lessons_loop.filter.store import first_line
 
 
+def host_module(name: str) -> Any:
+    """Return a module of the Open WebUI server in this process, None outside of one."""
+    return importlib.import_module(name) if "open_webui.main" in sys.modules else None
+
+
 def store_folder(valve: str) -> Path:
     """Return the store's folder: the valve, LESSONS_STORE, else beside Open WebUI's data."""
     if chosen := valve.strip() or os.environ.get("LESSONS_STORE", "").strip():
         return Path(chosen).expanduser()
-    try:
-        from open_webui.env import DATA_DIR
-    except ImportError:
-        return Path("lessons")
-    return Path(DATA_DIR) / "lessons"
+    data = getattr(host_module("open_webui.env"), "DATA_DIR", None)
+    return Path(data) / "lessons" if data else Path("lessons")
 
 
 class HostEmbedder:
@@ -59,10 +64,7 @@ class HostEmbedder:
 
 def host_prefixes() -> tuple[str, str]:
     """Return Open WebUI's query and content prefixes, empty where none are set."""
-    try:
-        from open_webui import config
-    except ImportError:
-        return "", ""
+    config = host_module("open_webui.config")
     query = getattr(config, "RAG_EMBEDDING_QUERY_PREFIX", None)
     content = getattr(config, "RAG_EMBEDDING_CONTENT_PREFIX", None)
     return query or "", content or ""
@@ -71,10 +73,9 @@ def host_prefixes() -> tuple[str, str]:
 async def host_model_name() -> str:
     """Return the engine's name for messages, empty when it cannot be told."""
     try:
-        from open_webui.models.config import Config
-
-        engine = await Config.get("rag.embedding_engine")
-        model = await Config.get("rag.embedding_model")
+        settings = host_module("open_webui.models.config").Config
+        engine = await settings.get("rag.embedding_engine")
+        model = await settings.get("rag.embedding_model")
     except Exception:  # only a name in a message
         return ""
     return f"{engine or 'sentence-transformers'}:{Path(str(model)).name}"
@@ -105,11 +106,14 @@ async def host_model_id(app: Any, chosen: str, chat_model: str) -> str:
     models = getattr(app.state, "MODELS", None) or {}
     if chosen:
         return chosen
-    from open_webui.models.config import Config
-    from open_webui.utils.task import get_task_model_id
-
-    task, external = await Config.get("task.model.default"), await Config.get("task.model.external")
-    return str(get_task_model_id(chat_model, task, external, models))
+    try:
+        settings = host_module("open_webui.models.config").Config
+        task = await settings.get("task.model.default")
+        external = await settings.get("task.model.external")
+        choose = host_module("open_webui.utils.task").get_task_model_id
+        return str(choose(chat_model, task, external, models))
+    except Exception as error:  # a changed name in another release
+        raise ModelError(f"the task model cannot be told: {first_line(error)}") from None
 
 
 async def ask_host_model(
@@ -120,13 +124,11 @@ async def ask_host_model(
     No filter runs on this path, so it cannot recurse into this plugin.
     """
     try:
-        from open_webui.models.users import Users
-        from open_webui.utils.chat import generate_chat_completion
-
-        user = await Users.get_user_by_id(user_id)
+        user = await host_module("open_webui.models.users").Users.get_user_by_id(user_id)
         form = {"model": model, "messages": list(messages), "stream": False, "temperature": 0.1}
         # the workspace model's own system prompt would compete with ours
-        answer = await generate_chat_completion(
+        complete = host_module("open_webui.utils.chat").generate_chat_completion
+        answer = await complete(
             detached_request(app), form, user, bypass_filter=True, bypass_system_prompt=True
         )
     except Exception as error:  # unknown model, provider down, another Open WebUI

@@ -17,13 +17,13 @@ import numpy.typing as npt
 from lessons_loop.filter.text import scrub
 
 Scores = npt.NDArray[np.float32]
-_TERM = re.compile(r"[^\W_]+(?:[._/:-][^\W_]+|_+[^\W_]+)*", re.UNICODE)
-_PIECE = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_LEXICAL_TERM = re.compile(r"[^\W_]+(?:[._/:-][^\W_]+|_+[^\W_]+)*", re.UNICODE)
+_LEXICAL_PIECE = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
+_LEXICAL_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_LEXICAL_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 IDENTIFIER_WEIGHT = 1.6
 """Names with digits, dots or underscores say more than plain words."""
-_STOP_TEXT = """
+_LEXICAL_STOPS = """
 a about after all also an and any are as at be been before but by can could did do does for from
 get give had has have how i if in into is it its just let like me more most my need no not of on
 one only or our out over please same should show so some such take tell than that the their them
@@ -34,7 +34,7 @@ les un une du de et ou est sont que qui quoi comment pourquoi je nous vous il el
 avec sur pas au aux el los las una unos y o son como por para con en del al mi lo gli uno e che
 di da per non
 """
-STOP_WORDS = frozenset(_STOP_TEXT.split())
+STOP_WORDS = frozenset(_LEXICAL_STOPS.split())
 
 
 class LexicalIndex(NamedTuple):
@@ -67,15 +67,15 @@ def stem(word: str) -> str:
 def terms(text: str) -> dict[str, float]:
     """Return the terms of a text with their weights: words, whole identifiers, their pieces."""
     found: dict[str, float] = {}
-    for match in _TERM.finditer(scrub(text)):
+    for match in _LEXICAL_TERM.finditer(scrub(text)):
         raw = match.group()
-        spaced = _CAMEL.sub(" ", raw)
-        pieces = [piece.lower() for piece in _PIECE.findall(spaced)]
+        spaced = _LEXICAL_CAMEL.sub(" ", raw)
+        pieces = [piece.lower() for piece in _LEXICAL_PIECE.findall(spaced)]
         whole = raw.lower()
         if len(pieces) > 1:
             found[whole] = IDENTIFIER_WEIGHT
         for piece in pieces:
-            if _CJK.search(piece):
+            if _LEXICAL_CJK.search(piece):
                 found |= dict.fromkeys(bigrams(piece), 1.0)
             elif piece not in STOP_WORDS and (len(piece) > 1 or piece.isdigit()):
                 found.setdefault(stem(piece), IDENTIFIER_WEIGHT if piece.isdigit() else 1.0)
