@@ -15,7 +15,6 @@ ARGS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet
 PARTS := filter promote seeds eval deploy
-FILTER_TESTS = $(sort $(wildcard $(patsubst filter/%.py,tests/test_%*.py,$(wildcard filter/[a-z]*.py))))
 
 .PHONY: run demo test check bench bundle types clean
 .DEFAULT_GOAL := check
@@ -46,7 +45,7 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m "not e2e" $(ARGS)
-	LESSONS_BUNDLE=1 $(BIN)/python -m pytest -q -m "not e2e" $(FILTER_TESTS) $(ARGS)
+	LESSONS_BUNDLE=1 $(BIN)/python -m pytest -q -m "not e2e" $(ARGS)
 	$(BIN)/python -m pytest -q -m e2e $(ARGS)
 
 # setuptools' import hook is closed to type checkers: they follow this ignored link folder.

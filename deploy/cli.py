@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -10,12 +11,15 @@ from typing import Annotated
 
 import typer
 
+from lessons_loop.deploy import store_commands
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote import commands as gate_commands
 from lessons_loop.seeds import commands as seed_commands
 
 INTERRUPTED = 130
 TERMINATED = 143
+QUIET = {"TRANSFORMERS_VERBOSITY": "error", "TQDM_DISABLE": "1"}
+"""Keeps the embedding library's reports and bars out of our output."""
 
 app = typer.Typer(
     name="lessons",
@@ -59,7 +63,7 @@ def up(
         typer.Option(help="openai:MODEL@URL, sentence-transformers:NAME_OR_FOLDER or none."),
     ] = "",
 ) -> None:
-    """Run a real Open WebUI on this machine with everything installed.
+    """Run a real Open WebUI here with everything installed.
 
     Models: OPENAI_API_BASE_URL and OPENAI_API_KEY, else a local Ollama, else the practice
     model, a script for trying the loop out. Ctrl-C stops everything.
@@ -72,6 +76,22 @@ def up(
     run_up(Options(data_dir, port, domain, seeds, embedding))
 
 
+@app.command()
+def demo(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures only.")] = False,
+) -> None:
+    """Show the whole loop once: about a minute.
+
+    It uses a folder of its own and leaves nothing behind. It exits 0 only if every step
+    was observed. A script stands in for the model.
+
+    Example: lessons demo
+    """
+    from lessons_loop.deploy.demo_run import run_demo
+
+    run_demo(as_json=as_json)
+
+
 def main() -> None:
     """Run one command and end with its exit code."""
     sys.exit(run(sys.argv[1:]))
@@ -80,6 +100,8 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command: 1 with one line for errors of ours, 2 for usage, 130 when interrupted."""
     stopped: list[int] = []
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
 
     def stop(number: int, _frame: FrameType | None) -> None:
         stopped.append(INTERRUPTED if number == signal.SIGINT else TERMINATED)
@@ -98,6 +120,7 @@ def run(arguments: list[str]) -> int:
     return stopped[0] if stopped and code == 1 else code
 
 
+store_commands.register(app)
 gate_commands.register(app)
 seed_commands.register(app)
 

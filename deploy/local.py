@@ -228,7 +228,10 @@ def sign_in(admin: OpenWebUI, home: Home, settings: ServerSettings) -> None:
 def install(admin: OpenWebUI, home: Home, domains: str) -> None:
     """Install plugin and tool; valves are set once, later ones are the admin's."""
     fresh = admin.function(PLUGIN_ID) is None
-    admin.install_function(PLUGIN_ID, "Lessons", PLUGIN_FILE.read_text("utf-8"))
+    try:
+        admin.install_function(PLUGIN_ID, "Lessons", PLUGIN_FILE.read_text("utf-8"))
+    except OpenWebUIError as error:  # Open WebUI tells the reason in its log only
+        raise StartError(f"{error}; the reason is in {home.root / 'open-webui.log'}") from None
     if fresh or not admin.valves("functions", PLUGIN_ID):
         valves = {"domains": domains, "distill_enabled": True}
         admin.set_valves("functions", PLUGIN_ID, valves)

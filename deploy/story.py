@@ -14,6 +14,7 @@ from lessons_loop.deploy.exchange import Call, Exchange
 from lessons_loop.filter.inject import BLOCK_CLOSE, BLOCK_OPEN
 
 RESULT_LIMIT = 300
+LABEL_WIDTH = 10
 OPENING = """\
 A real Open WebUI is started with an empty lesson store. Its chat model is the practice \
 model: a script that stands in for a language model and follows a lesson only when it \
@@ -40,25 +41,31 @@ class Story:
         """Print text as it is, wrapped."""
         self.console.print(Padding(Text(text.rstrip()), (0, 0, 0, indent)))
 
+    def line(self, label: str, text: str) -> None:
+        """Print text behind a label, wrapped beside it."""
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        grid.add_column(width=LABEL_WIDTH)
+        grid.add_column(overflow="fold")
+        grid.add_row(Text(label, style="dim"), Text(text.rstrip()))
+        self.console.print(Padding(grid, (0, 0, 0, 2)))
+
     def exchange(self, exchange: Exchange) -> None:
         """Tell one chat: question, what the provider was told, calls, what the user saw."""
-        self.plain(f"user       {exchange.question}", 2)
+        self.line("user", exchange.question)
         if lesson := injected_block(exchange.system[0] if exchange.system else ""):
-            self.plain("the provider received this system message:", 2)
-            self.plain(lesson, 6)
-        for number, call in enumerate(exchange.calls, 1):
-            self.call(number, call)
-        for line in exchange.status:
-            self.plain(f"status     {line}", 2)
+            self.line("system", f"(as the provider received it)\n{lesson}")
+        for call in exchange.calls:
+            self.call(call)
+        for text in exchange.status:
+            self.line("status", text)
         for name in exchange.sources:
-            self.plain(f"source     {name}", 2)
-        self.plain(f"assistant  {exchange.answer}", 2)
+            self.line("source", name)
+        self.line("assistant", exchange.answer)
 
-    def call(self, number: int, call: Call) -> None:
+    def call(self, call: Call) -> None:
         """Tell one tool call and how it ended."""
-        self.plain(f"call {number}     {call.tool} {call.arguments}".rstrip(), 2)
-        ending = "refused" if call.refused else "result"
-        self.plain(f"{ending:<10} {shortened(call.result)}", 2)
+        self.line("call", f"{call.tool} {call.arguments}")
+        self.line("REFUSED" if call.refused else "result", shortened(call.result))
 
     def candidate(self, candidate: dict[str, Any], shown: str) -> None:
         """Show the candidate as `lessons show` does."""
@@ -69,10 +76,9 @@ class Story:
         """Show the gate's verdicts with their reasons."""
         self.plain(f"$ lessons {' '.join(command)}", 2)
         for verdict in report.get("verdicts", ()):
-            decision = str(verdict.get("decision", "")).upper()
-            self.plain(f"{decision}  {verdict.get('text', '')}", 4)
-            self.plain(f"rule       {verdict.get('rule', '')}", 4)
-            self.plain(f"reason     {verdict.get('reason', '')}", 4)
+            self.line("verdict", str(verdict.get("decision", "")).upper())
+            self.line("lesson", str(verdict.get("text", "")))
+            self.line("reason", str(verdict.get("reason", "")))
 
     def closing(self, first: Exchange, second: Exchange, lesson: str) -> None:
         """Print the two chats side by side."""

@@ -1,0 +1,151 @@
+"""What a store holds, read back from its files and collections, for `lessons status`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lessons_loop.filter.errors import LessonsError, StoreError
+from lessons_loop.filter.published import read_published
+from lessons_loop.filter.spool import Spool
+from lessons_loop.filter.store import StorePaths
+from lessons_loop.promote.session import GateSession, GateSettings, open_gate
+from lessons_loop.promote.state import store_paths
+
+DECAY = "no decay signal yet"
+
+
+@dataclass
+class DomainStatus:
+    """One domain's counts; None: could not be read, `problems` says why."""
+
+    domain: str
+    curated: int | None = None
+    published: int | None = None
+    """What recall reads."""
+    candidates: int | None = None
+    unreadable: int = 0
+    """Rows of staging that are no candidates."""
+    held: int | None = None
+    embedding: str = ""
+    floor: float | None = None
+
+
+@dataclass
+class StoreStatus:
+    """A whole store."""
+
+    store: str
+    domains: list[DomainStatus]
+    spool: int
+    spool_bad: int
+    """Spool files that were none of ours, kept in `spool/bad`."""
+    last_run: str = ""
+    ledger_lines: int | None = None
+    """None: not read."""
+    ledger_verified: bool = False
+    decay: str = DECAY
+    problems: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything, for machines."""
+        return asdict(self)
+
+
+def existing_store(store: str) -> StorePaths:
+    """Return the paths of a store that is there; raise StoreError."""
+    paths = store_paths(store)
+    if not paths.gate.is_dir():
+        raise StoreError(
+            f"no lesson store in {paths.root}: run `lessons init --store {paths.root}`"
+        )
+    return paths
+
+
+def domains_of(paths: StorePaths) -> list[str]:
+    """Return the domains a store has published files for."""
+    return sorted(file.stem for file in paths.published("x").parent.glob("*.lessons"))
+
+
+def read_status(store: str, state: Path | None, domains: Sequence[str]) -> StoreStatus:
+    """Read a store; what cannot be read becomes a problem. Raise StoreError without a store."""
+    paths = existing_store(store)
+    bad = len(list((paths.spool / "bad").glob("*"))) if paths.spool.is_dir() else 0
+    found = StoreStatus(str(paths.root), [], Spool(paths).waiting(), bad)
+    for name in domains or domains_of(paths):
+        domain = DomainStatus(name)
+        found.domains.append(domain)
+        read_published_part(paths, domain, found.problems)
+        try:
+            with open_gate(GateSettings(store, name, state)) as session:
+                read_gate_part(session, domain, found)
+        except LessonsError as error:
+            found.problems.append(f"{name}: {error}")
+    found.problems = list(dict.fromkeys(found.problems))
+    return found
+
+
+def read_published_part(paths: StorePaths, domain: DomainStatus, problems: list[str]) -> None:
+    """Fill in what recall reads."""
+    try:
+        published = read_published(paths.published(domain.domain))
+    except LessonsError as error:
+        problems.append(f"{domain.domain}: {error}")
+        return
+    if published is None:
+        problems.append(f"{domain.domain}: nothing is published: run `lessons publish`")
+        return
+    header = published.header
+    domain.published, domain.floor = header.count, header.floor
+    domain.embedding = header.fingerprint.name if header.fingerprint else ""
+
+
+def read_gate_part(session: GateSession, domain: DomainStatus, found: StoreStatus) -> None:
+    """Fill in what the gate holds, and the ledger."""
+    domain.curated = len(session.curated)
+    domain.held = len(session.held())
+    entries = session.ledger.entries()
+    found.ledger_lines = len(entries)
+    problems = session.ledger.verify()
+    found.ledger_verified = not problems
+    found.problems += [f"ledger: {problem}" for problem in problems]
+    if entries:
+        found.last_run = f"{entries[-1].at} {entries[-1].run}"
+    domain.candidates = len(session.candidates())
+    domain.unreadable = session.unreadable
+
+
+def render_status(found: StoreStatus) -> str:
+    """Return the status as aligned lines."""
+    lines = [("store", found.store)]
+    for domain in found.domains:
+        lines += domain_lines(domain)
+    spool = f"{found.spool} records wait for staging"
+    lines.append(("spool", spool + (f", {found.spool_bad} unreadable" if found.spool_bad else "")))
+    lines.append(("last run", found.last_run or "none"))
+    verified = "verified" if found.ledger_verified else "NOT verified"
+    known = found.ledger_lines is not None
+    lines.append(("ledger", f"{found.ledger_lines} lines, {verified}" if known else "not read"))
+    lines.append(("decay", found.decay))
+    lines += [("problem", problem) for problem in found.problems]
+    return "\n".join(f"{label:<12} {text}" for label, text in lines)
+
+
+def domain_lines(domain: DomainStatus) -> list[tuple[str, str]]:
+    """Return one domain's lines."""
+    counts = f"{shown(domain.curated)} curated ({shown(domain.published)} published)"
+    staged = f"{shown(domain.candidates)} candidates, {shown(domain.held)} held"
+    unreadable = f", {domain.unreadable} unreadable rows" if domain.unreadable else ""
+    floor = "" if domain.floor is None else f", floor {domain.floor:.2f}"
+    embedding = domain.embedding or "none: recall is lexical"
+    return [
+        (domain.domain, f"{counts}, {staged}{unreadable}"),
+        ("", f"embedding {embedding}{floor}"),
+    ]
+
+
+def shown(count: int | None) -> str:
+    """Return a count, `?` where it could not be read."""
+    return "?" if count is None else str(count)

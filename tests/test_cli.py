@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+COMMANDS = [
+    *("up", "demo", "init", "status", "verify", "publish", "re-embed", "repair"),
+    *("seed", "promote", "reject", "candidates", "show"),
+]
+LESSONS = [sys.executable, "-m", "lessons_loop.deploy.cli"]
+
+
+def lessons(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("LESSONS_")}
+    command = [*LESSONS, *arguments]
+    env |= {"COLUMNS": "100"} | environ
+    return subprocess.run(
+        command, capture_output=True, text=True, env=env, timeout=120, check=False
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    folder = str(tmp_path / "lessons")
+    assert lessons("init", "--store", folder, "--domain", "sql").returncode == 0
+    return folder
+
+
+def test_help_is_quick_and_names_every_command() -> None:
+    began = time.monotonic()
+    done = lessons("--help")
+    assert time.monotonic() - began < 3
+    assert done.returncode == 0
+    assert [name for name in COMMANDS if f"  {name} " not in done.stdout] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_an_example(command: str) -> None:
+    done = lessons(command, "--help")
+    assert done.returncode == 0
+    assert f"lessons {command}" in done.stdout.split("Example")[-1]
+
+
+def test_version_is_printed() -> None:
+    done = lessons("--version")
+    assert (done.returncode, done.stdout.split()[0]) == (0, "lessons")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nonsense"], ["up", "--port", "abc"], ["up", "--port", "-1"], ["init", "--stoer", "x"]],
+)
+def test_wrong_usage_exits_2(arguments: list[str]) -> None:
+    done = lessons(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["status", "verify", "publish", "repair", "re-embed"])
+def test_missing_store_is_one_line(command: str, tmp_path: Path) -> None:
+    done = lessons(command, "--store", str(tmp_path / "nowhere"))
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "run `lessons init --store" in done.stderr
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_no_store_names_the_setting() -> None:
+    done = lessons("status")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "LESSONS_STORE" in done.stderr
+
+
+def test_init_twice_changes_nothing(store: str) -> None:
+    published = Path(store) / "published" / "sql.lessons"
+    before = published.read_bytes(), published.stat().st_mtime_ns
+    done = lessons("init", "--store", store, "--domain", "sql")
+    assert (done.returncode, done.stdout) == (0, "sql: was there\n")
+    assert (published.read_bytes(), published.stat().st_mtime_ns) == before
+
+
+def test_status_is_read_back_from_the_store(store: str) -> None:
+    done = lessons("status", "--json", LESSONS_STORE=store)
+    found = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert found["domains"][0]["curated"] == found["domains"][0]["candidates"] == 0
+    assert found["ledger_verified"] is True
+    assert found["decay"] == "no decay signal yet"
+
+
+def test_status_tells_what_cannot_be_read(store: str) -> None:
+    (Path(store) / "published" / "sql.lessons").write_bytes(b"torn")
+    ledger = Path(store) / "state" / "ledger.jsonl"
+    ledger.write_text(ledger.read_text().replace("init", "itni", 1))
+    done = lessons("status", "--store", store)
+    assert done.returncode == 1
+    assert "sql.lessons has no readable header" in done.stdout
+    assert "line 1: cannot be read" in done.stdout
+
+
+def test_verify_names_an_edited_line(store: str) -> None:
+    ledger = Path(store) / "state" / "ledger.jsonl"
+    ledger.write_text(ledger.read_text().replace('"reason": "', '"reason": "x'))
+    done = lessons("verify", "--store", store)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "line 1" in done.stderr
+
+
+def test_publish_replaces_a_damaged_file(store: str) -> None:
+    published = Path(store) / "published" / "sql.lessons"
+    published.write_bytes(b"torn")
+    assert lessons("publish", "--store", store).returncode == 0
+    assert lessons("status", "--store", store).returncode == 0
+
+
+def test_init_cleans_a_domain_of_white_space(tmp_path: Path) -> None:  # T-41
+    done = lessons("init", "--store", str(tmp_path), LESSONS_DOMAIN=" sql \n")
+    assert (done.returncode, done.stdout) == (0, "sql: created\n")
+
+
+def test_impossible_domain_is_refused(tmp_path: Path) -> None:
+    done = lessons("init", "--store", str(tmp_path), "--domain", "../etc")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "../etc" in done.stderr
+
+
+def test_interrupt_exits_130_without_traceback(store: str) -> None:
+    lock = (
+        "import fcntl, sys, time; lock = open(sys.argv[1], 'a'); fcntl.flock(lock, fcntl.LOCK_EX);"
+        "print('held', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", lock, f"{store}/staging.lock"], stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout and holder.stdout.readline()
+        command = [*LESSONS, "repair", "--store", store]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as waiting:
+            time.sleep(3)
+            waiting.send_signal(signal.SIGINT)
+            _, errors = waiting.communicate(timeout=30)
+        holder.kill()
+    assert waiting.returncode == 130
+    assert "Traceback" not in errors
+
+
+def test_closed_pipe_is_quiet(store: str) -> None:
+    command = f"{' '.join(LESSONS)} status --json --store {store} | head -c 1"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stderr == ""
+
+
+def test_taken_port_is_one_line_with_the_way_out(tmp_path: Path) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = lessons("up", "--data-dir", str(tmp_path), "--port", port)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert f"port {port}" in done.stderr
+    assert "--port 0" in done.stderr
