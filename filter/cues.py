@@ -1,0 +1,133 @@
+"""Tell from a user's words whether they correct, confirm or neither.
+
+Covered: short, plain remarks in English, German, French, Spanish, Italian, Portuguese,
+Russian, Chinese and Japanese. A remark that does both ("works, but the total is
+wrong") counts as a correction. Questions confirm nothing.
+Not covered: irony, corrections without any of these words, other languages. A missed
+cue costs a lesson; it never makes one.
+"""
+
+from __future__ import annotations
+
+import re
+
+_CUE_LIMIT = 600
+"""Characters read at both ends of a remark: cues stand there, pastes in between."""
+_HARMLESS_NO = re.compile(
+    r"\b(?:no (?:problem|worries|need|thanks|more|issues?|errors?|objections?|doubt)"
+    r"|nothing (?:is )?wrong|not (?:bad|only)|why not|kein problem|keine fehler|nicht schlecht"
+    r"|pas de probl[èe]me|no hay problema|nessun problema|sem problemas?)\b|没错|不错|不客气",
+    re.IGNORECASE,
+)
+_QUESTION = re.compile(r"[^.!?\n。！？]{0,600}[?？]")
+_REJECTS = re.compile(
+    r"""(?:^|(?<=[.!?\n]\s)|(?<=\n))\W*(?:no|nope|nein|non|não|нет)\b(?!-)
+    |\b(?:wrong|incorrect|inaccurate|mistaken
+        |(?:is|was|does|do|did|that)(?:n't|n’t|\ not)\ (?:right|correct|true|work\w*|match\w*
+            |look\ right|what\ i|help\w*|valid|the\ case)
+        |not\ (?:right|correct|true|what\ i|working)|still\ (?:fail\w*|broken|wrong|the\ same|not)
+        |didn't\ work|can't\ be|cannot\ be|makes?\ no\ sense
+        |(?:way\ )?too\ (?:high|low|many|few|large|small)
+        |is\ (?:gone|deprecated|obsolete|outdated))\b
+    |\b(?:falsch|stimmt\ (?:so\ )?nicht|passt\ (?:so\ )?nicht|nicht\ (?:richtig|korrekt)
+        |(?:funktioniert|geht|klappt)\ (?:so\ |immer\ noch\ )?nicht|kann\ nicht\ (?:sein|stimmen)
+        |viel\ zu)\b
+    |\b(?:faux|erron[ée]\w*|n'est\ pas|pas\ (?:bon|correct|juste|ça)
+        |ne\ (?:marche|fonctionne)\ pas)\b
+    |\b(?:incorrect[oa]s?|equivocad[oa]|no\ (?:es|puede\ ser|funciona|coincide|est[áa]|cuadra))\b
+    |\b(?:sbagliat[oaie]|errat[oaie]|non\ (?:è|va|funziona|corrisponde|torna|può))\b
+    |\b(?:errad[oa]s?|não\ (?:é|está|funciona|bate|pode))\b
+    |неправильно|неверно|не\ (?:так|работает|то|совпадает|верно|может)
+    |(?:^|[，。,.!！\n])\s*不(?:[，,。、!！ ]|要|能)|不对|错了|错误|不正确
+    |(?<!是)不是|有误|不行|不能用
+    |違い|違う|違って|間違|正しくな|おかしい|合わな|合いませ|動かな|動きませ
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_ADVISES = re.compile(
+    r"""\b(?:actually|rather\ than|you\ (?:should|must|have\ to|need\ to)
+        |(?:should|must)\ (?:be|use|have\ been)|(?:don't|do\ not|never)\ use|instead
+        |undo\ (?:this|that)
+        |sondern|eigentlich|stattdessen|du\ musst|sie\ müssen|muss\ man
+        |plutôt|il\ faut|au\ lieu|en\ vez\ de|en\ lugar\ de|debes|hay\ que|invece|bisogna
+        |em\ vez\ de)\b
+    |вместо|нужно|应该(?:是|用)|而不是|ではなく|じゃなく
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_CONFIRMS = re.compile(
+    r"""\b(?:works?|worked|working|solved|fixed|fixes|confirmed|correct|exactly|perfect\w*
+        |match(?:es|ed)?|plausible|that(?:'s|\ is|\ was|\ did)\ (?:it|right|the\ one|what)|is\ right
+        |all\ (?:good|green)|looks\ (?:good|right)|agrees?\ with|same\ as|as\ expected|success\w*
+        |resolved|went\ through|comes?\ (?:out|through)|(?:is|are)\ (?:up|back|in|there)
+        |fine|great|awesome|excellent|spot\ on)\b
+    |\b(?:passt|stimmt|funktioniert|geht\ (?:jetzt|nun|wieder)|klappt|richtig|korrekt|genau|perfekt
+        |gelöst|behoben|super|prima|bestens|läuft|übereinstimm\w*)\b
+    |\b(?:parfait\w*|exact\w*|ça\ (?:marche|fonctionne)|correspond|r[ée]solu
+        |c'est\ (?:bon|ça|juste))\b
+    |\b(?:correcto|coincide|perfecto|exacto|exactamente|funciona|resuelto|eso\ es|cuadra|genial)\b
+    |\b(?:perfetto|esatto|corretto|funziona|corrisponde|risolto|torna)\b
+    |\b(?:perfeito|exato|correto|certo|funcionou|resolvido|bate\ com|confere|deu\ certo)\b
+    |работает|верно|правильно|точно|отлично|совпадает|заработало|сходится|решено
+    |好了|可以了|对了|正确|没错|成功|一致|解决了|完美|吻合|没问题|对的|搞定|行了
+    |一致し|合って|合いました|正しい|動きました|動いた|直りました
+    |できました|完璧|その通り|解決|うまくいき|ぴったり
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_BUT = re.compile(
+    r"\b(?:but|however|except|although|still|aber|jedoch|mais|pero|ma|mas|porém)\b|но\b|但|不过|でも|しかし|けど",
+    re.IGNORECASE,
+)
+_BY_NOW = re.compile(
+    r"\bnow (?:it |that |this |everything )?(?:works|matches|is (?:right|correct|fine))\b"
+    r"|\b(?:jetzt|nun) (?:passt|stimmt|geht|funktioniert)|\bahora (?:sí|funciona|coincide)"
+    r"|\bmaintenant (?:ça|c'est bon)|现在(?:对|好|可以)",
+    re.IGNORECASE,
+)
+_THANKS = re.compile(
+    r"""\b(?:thanks|thank\ you|thx|ty|cheers|nice|cool|good|yes|yep|ok(?:ay)?
+        |danke|vielen\ dank|ja|gut|merci|oui|gracias|s[íi]|bien|grazie|sì|bene|obrigad[oa]
+        |sim|bom)\b
+    |спасибо|да\b|хорошо|谢谢|感谢|好的
+    |ありがと|助かり|はい|了解""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def corrects(remark: str) -> bool:
+    """Say whether a user's remark rejects or corrects what was answered."""
+    plain = _HARMLESS_NO.sub(" ", _remark_ends(remark))
+    if _opens_agreeing(plain) or _BY_NOW.search(plain):
+        return False
+    return bool(_REJECTS.search(plain)) or (_advises(plain) and not _CONFIRMS.search(plain))
+
+
+def confirms(remark: str) -> bool:
+    """Say whether a remark says that it worked; thanks alone do not."""
+    stated = _QUESTION.sub(" ", _remark_ends(remark))
+    agreed = not corrects(remark) and _CONFIRMS.search(stated) is not None
+    return agreed and (_opens_agreeing(stated) or not _advises(stated))
+
+
+def accepts(remark: str) -> bool:
+    """Say whether a short remark ends the matter: a confirmation or plain thanks."""
+    thanked = len(remark) <= 80 and _THANKS.search(remark) is not None
+    return not corrects(remark) and (thanked or confirms(remark))
+
+
+def _advises(plain: str) -> bool:
+    return _ADVISES.search(_QUESTION.sub(" ", plain)) is not None
+
+
+def _opens_agreeing(plain: str) -> bool:
+    """Say whether a remark starts with a yes and takes nothing of it back."""
+    start = plain.lstrip()[:24]
+    agreed = _CONFIRMS.match(start) or _THANKS.match(start)
+    return agreed is not None and not _BUT.search(plain) and not _REJECTS.match(start)
+
+
+def _remark_ends(remark: str) -> str:
+    if len(remark) <= 2 * _CUE_LIMIT:
+        return remark
+    return f"{remark[:_CUE_LIMIT]}\n{remark[-_CUE_LIMIT:]}"

@@ -1,0 +1,123 @@
+"""A transcript as the distiller sees it: masked, readable, numbered, bounded.
+
+What is shown is what is checked: quotes and names are looked up in the same masked text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from lessons_loop.filter.proof import DOCUMENT_TOOLS, Proofs
+from lessons_loop.filter.redact import mask
+from lessons_loop.filter.terms import piece_index, quantities_in
+from lessons_loop.filter.text import scrub
+from lessons_loop.filter.transcript import Turn
+
+TRANSCRIPT_LIMIT = 24_000
+"""Characters of the transcript in the prompt; the end is kept."""
+_SHOWN_LIMITS = {"user": 3000, "assistant": 1500, "call": 3000, "result": 1500}
+_MASK_LIMIT = 60_000
+"""Characters of one turn that are masked and searched, half from each end."""
+_RECALLED_MARK = "[a lesson recalled earlier]"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Turns with their shown texts, and where names and numbers first stand."""
+
+    turns: tuple[Turn, ...]
+    texts: tuple[str, ...]
+    """What is shown of each turn: calls as `key: value`, masked, recalled lessons removed."""
+
+    @cached_property
+    def proofs(self) -> Proofs:
+        """Return what in the transcript proves anything."""
+        return Proofs(self.turns)
+
+    @cached_property
+    def pieces(self) -> tuple[frozenset[str], ...]:
+        """Return the pieces of names in each turn."""
+        return tuple(piece_index(text) for text in self.texts)
+
+    @cached_property
+    def numbers(self) -> tuple[frozenset[str], ...]:
+        """Return the numbers of each turn."""
+        return tuple(frozenset(quantities_in(text)) for text in self.texts)
+
+    def where(self, *roles: str) -> Iterator[int]:
+        """Yield the positions of turns with one of these roles."""
+        return (place for place, turn in enumerate(self.turns) if turn.role in roles)
+
+
+def read_turns(turns: Sequence[Turn], injected: Sequence[str]) -> Reading:
+    """Return the reading of a transcript; `injected` are the texts of recalled lessons."""
+    recalled = [text for text in injected if len(text) >= 12]
+    return Reading(tuple(turns), tuple(_shown(turn, recalled) for turn in turns))
+
+
+def numbered_transcript(reading: Reading) -> str:
+    """Return the numbered lines for the prompt, cut in the middle of long ones, then in front."""
+    lines: list[str] = []
+    size = 0
+    for place in range(len(reading.turns) - 1, -1, -1):
+        line = _numbered(reading, place)
+        size += len(line) + 1
+        if size > TRANSCRIPT_LIMIT and lines:
+            lines.append("(earlier lines left out)")
+            break
+        lines.append(line)
+    return "\n".join(reversed(lines))
+
+
+def speaker(turn: Turn) -> str:
+    """Return who speaks, as the prompt names it."""
+    if turn.role == "result":
+        kind = "FAILED" if turn.failed else "DOCUMENT" if turn.tool in DOCUMENT_TOOLS else "RESULT"
+    else:
+        kind = turn.role.upper()
+    tool = " ".join(turn.tool.split())[:60]
+    return f"{kind} {tool}" if tool and turn.role in ("call", "result") else kind
+
+
+def cut_middle(text: str, limit: int) -> str:
+    """Return at most `limit` characters, the middle left out of a longer text."""
+    if len(text) <= limit:
+        return text
+    half = max(0, limit - 20)
+    return f"{text[: half * 3 // 5]} [... cut ...] {text[len(text) - half * 2 // 5 :]}"
+
+
+def readable_call(arguments: str) -> str:
+    """Return a call's JSON arguments as `key: value` lines, without escapes."""
+    try:
+        parsed = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+    if not isinstance(parsed, Mapping):
+        return arguments
+    return scrub("\n".join(f"{key}: {_plain(value)}" for key, value in parsed.items()))
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _shown(turn: Turn, recalled: Sequence[str]) -> str:
+    text = readable_call(turn.text) if turn.role == "call" else turn.text
+    text = mask(cut_middle(text, _MASK_LIMIT)).replace("</transcript", "< /transcript")
+    for lesson in recalled:
+        words = [re.escape(word) for word in lesson.split()]
+        text = re.sub(r"\s+".join(words), _RECALLED_MARK, text)
+    return text
+
+
+def _numbered(reading: Reading, place: int) -> str:
+    """Return one line; its own line breaks are indented, so that none imitates a new line."""
+    turn = reading.turns[place]
+    text = cut_middle(reading.texts[place], _SHOWN_LIMITS[turn.role])
+    indented = "\n      ".join(line for line in text.splitlines() if line.strip())
+    return f"[{place + 1}] {speaker(turn)}: {indented}"

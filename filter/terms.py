@@ -1,0 +1,168 @@
+"""Pick out of a lesson what can be checked against a transcript: names, numbers, addresses.
+
+Names come in two strengths. *Firm*: only somebody who means one thing writes it so
+(`snake_case`, `lowerCamel`, `--flag`, `/path`, `a.b`, `call(`, backticks). *Loose*: it may as
+well be a product or a standard (`PostgreSQL`, `UTF-8`, `int64`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_NAME_CHUNK = re.compile(
+    r"(?<![A-Za-z0-9_])(?:--?|[/.@#$]{0,2})[A-Za-z0-9_][A-Za-z0-9_./:*%@$+#-]*\(?"
+)
+_CODE_SPAN = re.compile(r"`([^`\n]{1,200})`")
+_NAME_PIECE = re.compile(r"[A-Za-z0-9]+(?:_+[A-Za-z0-9]+)*")
+_LOWER_CAMEL = re.compile(r"^[a-z]{4,}[a-z0-9]*[A-Z]|^[a-z]+[A-Z][a-z]+[A-Za-z0-9]*$")
+_UPPER_CAMEL = re.compile(r"^[A-Za-z]*[a-z][A-Z]|^[A-Z]+[a-z]+[A-Z]")
+_ABBREVIATION = re.compile(
+    r"^(?:e\.g|i\.e|z\.B|d\.h|u\.a|p\.ej|vs|etc|ca|bzw|approx|ASP\.NET)\.?$", re.I
+)
+_PRODUCT_DOT = re.compile(r"^[A-Z]?\w*\.(?:js|NET|io|ai)$")
+_FREE_NUMBER = re.compile(r"(?<![A-Za-z0-9_.\-])\d+(?:[.,'’]\d+)*(?![A-Za-z0-9_])")
+_QUANTITY = re.compile(r"(?<![A-Za-z0-9_])\d+(?:[.,'’]\d+)*")
+_URL_SCHEME = re.compile(
+    r"\b[a-z][a-z0-9+.]{1,12}://(?!(?:localhost|127\.0\.0\.1|0\.0\.0\.0)\b)", re.I
+)
+_HOST_NAME = re.compile(
+    r"(?<![\w@./-])(?:[a-z0-9][a-z0-9-]{0,62}\.)+(?:com|org|net|io|dev|ai|app|cloud|example|invalid"
+    r"|local|internal|corp|lan|intranet|test|info|biz|xyz|gov|edu|de|fr|uk|eu|jp|cn|ru|nl|ch|pl|br"
+    r"|se|dk|ca|au|kr|site|online|tech|shop|page)(?![\w.-]*[\w(=])"
+    r"|(?<![\w@./-])(?:[a-z0-9][a-z0-9-]{0,62}\.){2,}(?:co|me|us|in|it|at|es|tv|to|be|fi|no)(?![\w(=-])",
+    re.IGNORECASE,
+)
+_DAY_STAMP = re.compile(
+    r"\b(?:19|20)\d\d-[01]\d-[0-3]\d\b|\b[0-3]?\d\.[01]?\d\.(?:19|20)\d\d\b|\b(?:19|20)\d{2}[01]\d[0-3]\d\b|_(?:19|20)\d{2}[01]\d[0-3]\d\b"
+)
+_ONE_OFF = re.compile(
+    r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"
+    r"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{12,64}\b"
+    r"|\b[A-Za-z]{2,8}_(?=[A-Za-z0-9]*[A-Z])(?=[A-Za-z0-9]*\d)[A-Za-z0-9]{8,60}\b"
+)
+_SERIAL = re.compile(
+    r"\b(?!(?:CVE|RFC|ISO|UTF|SHA|AES|RSA|ANSI|ECMA|PEP|IEEE|DIN|EN|IEC|NIST|FIPS|CP|IBM|GPL|PCI)-?\d)"
+    r"(?:[A-Z]{2,8}-\d{3,12}|[A-Z]{2,6}\d{6,12})\b"
+)
+_API_GROUP = re.compile(
+    r"\b(?:[\w-]+\.)*(?:k8s|kubernetes|istio|cert-manager|traefik|argoproj|coreos|helm)\.(?:io|sh|com)/"
+)
+"""Annotation keys of Kubernetes look like hosts and are none."""
+SMALL_NUMBERS = frozenset(str(number) for number in range(11))
+CONVERSIONS = frozenset(
+    {"12", "24", "60", "90", "100", "180", "360", "365", "1000", "1024", "3600", "86400"}
+    | {"10000", "1000000", "1000000000", "1048576", "1440", "604800"}
+)
+"""Numbers that convert units; they are nobody's values."""
+
+
+class Name(NamedTuple):
+    """A name as written, the pieces it is compared by, and how sure it is one."""
+
+    written: str
+    pieces: tuple[str, ...]
+    firm: bool
+
+
+def names_in(text: str) -> tuple[Name, ...]:
+    """Return the names in a text, each once."""
+    found: dict[str, Name] = {}
+    for match in _NAME_CHUNK.finditer(text):
+        name = _name(match.group())
+        if name and name.pieces:
+            found.setdefault(name.written, name)
+    for span in _CODE_SPAN.findall(text):
+        for word in pieces_of(span):
+            if not word.isdigit() and len(word) > 1:
+                firm = not span.isupper()
+                found[word] = Name(word, (word,), firm)
+    return tuple(found.values())
+
+
+def pieces_of(text: str) -> tuple[str, ...]:
+    """Return the plain pieces of a text, case folded, `-` and `_` alike."""
+    joined = re.sub(r"(?<=[A-Za-z0-9])-(?=[A-Za-z0-9])", "_", text)
+    return tuple(piece.casefold() for piece in _NAME_PIECE.findall(joined))
+
+
+def piece_index(text: str) -> frozenset[str]:
+    """Return every piece of a text, also the parts of compound ones."""
+    whole = pieces_of(text)
+    parts = (part for piece in whole for part in piece.split("_") if part)
+    return frozenset((*whole, *parts))
+
+
+def numbers_in(text: str) -> tuple[str, ...]:
+    """Return the free-standing numbers of a text, as digits without separators."""
+    return tuple(dict.fromkeys(_digits(found) for found in _FREE_NUMBER.findall(text)))
+
+
+def quantities_in(text: str) -> tuple[str, ...]:
+    """Return the numbers of a text, also those with a unit behind (`30s`, `4Gi`)."""
+    return tuple(dict.fromkeys(_digits(found) for found in _QUANTITY.findall(text)))
+
+
+def addresses_in(text: str) -> bool:
+    """Say whether a text names a URL or a host."""
+    bare = _API_GROUP.sub(" ", text)
+    return bool(_URL_SCHEME.search(bare) or _HOST_NAME.search(bare))
+
+
+def serials_in(text: str) -> tuple[str, ...]:
+    """Return what is written like a serial, ticket or vendor's error number."""
+    return tuple(_SERIAL.findall(text))
+
+
+def one_offs_in(text: str) -> bool:
+    """Say whether a text holds an id, a hash or a day; a version named by its day is none."""
+    if _ONE_OFF.search(text):
+        return True
+    return any(not _names_version(text, match.start()) for match in _DAY_STAMP.finditer(text))
+
+
+def _names_version(text: str, place: int) -> bool:
+    return re.search(r"version\W{0,6}$", text[max(0, place - 16) : place], re.I) is not None
+
+
+def _digits(number: str) -> str:
+    return re.sub(r"\D", "", number).lstrip("0") or "0"
+
+
+def _name(chunk: str) -> Name | None:
+    called = chunk.endswith("(")
+    bare = chunk.rstrip("(.:,-/*%=+#$@")
+    if not bare or _ABBREVIATION.match(bare) or re.fullmatch(r"[\d.,:/%-]+", bare):
+        return None
+    firmness = _firmness(bare, called)
+    if firmness is None:
+        return None
+    pieces = tuple(_wanted_pieces(bare))
+    return Name(bare, pieces, firmness)
+
+
+def _wanted_pieces(bare: str) -> Iterator[str]:
+    for piece in pieces_of(bare):
+        if len(piece) > 1 and not piece.isdigit():
+            yield piece
+
+
+def _firmness(bare: str, called: bool) -> bool | None:
+    """Return True for a firm name, False for a loose one, None for an ordinary word."""
+    if _PRODUCT_DOT.match(bare):
+        return False
+    firm = (
+        called
+        or "_" in bare
+        or bare[0] in "@#$"
+        or bare.startswith(("--", "./"))
+        or bool(re.match(r"/[A-Za-z]", bare))
+        or bare.count("/") >= 2
+        or bool(re.search(r"[A-Za-z_]\.[A-Za-z_]", bare))
+        or bool(_LOWER_CAMEL.match(bare))
+    )
+    if firm:
+        return True
+    mixed = any(map(str.isdigit, bare)) and any(map(str.isalpha, bare))
+    return False if mixed or _UPPER_CAMEL.match(bare) else None
