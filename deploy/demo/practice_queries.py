@@ -23,73 +23,64 @@ def query(asked: Question, known: set[str]) -> str:
     return _QUERIES[asked.topic](asked.subject, known)
 
 
+# Short queries on purpose: the excerpt of a candidate shows calls of up to about 240 characters.
+
+
 def _machine(serial: str, known: set[str]) -> str:
     if "serial_key" in known:
-        return f"m.serial_key = '{serial}'"
-    return f"m.serial_raw LIKE '%{serial.removeprefix('SN-').lstrip('0')}%'"
+        return f"serial_key = '{serial}'"
+    return f"serial_raw LIKE '%{serial.removeprefix('SN-').lstrip('0')}%'"
 
 
 def _hours_query(serial: str, known: set[str]) -> str:
-    bounded = "reporting_window" in known
-    window = (
-        " JOIN reporting_window r ON r.window_name = 'trailing-12-months'"
-        " JOIN telemetry_hours t ON t.machine_id = m.machine_id"
-        " AND t.day_key BETWEEN r.first_day_key AND r.last_day_key"
-    )
-    plain = " JOIN telemetry_hours t ON t.machine_id = m.machine_id"
-    return (
-        "SELECT ROUND(SUM(t.hours), 1) AS hours, COUNT(*) AS days, MIN(t.day_key) AS first_day,"
-        f" MAX(t.day_key) AS last_day FROM equipment_machine m{window if bounded else plain}"
-        f" WHERE {_machine(serial, known)} LIMIT 1"
-    )
+    where = f"WHERE {_machine(serial, known)}"
+    joined = "FROM equipment_machine JOIN telemetry_hours USING (machine_id)"
+    if "reporting_window" in known:
+        joined += " JOIN reporting_window ON day_key BETWEEN first_day_key AND last_day_key"
+        where += " AND window_name = 'trailing-12-months'"
+    return f"SELECT SUM(hours) AS hours {joined} {where} LIMIT 1"
 
 
 def _orders_query(serial: str, known: set[str]) -> str:
     return (
-        "SELECT w.order_id, w.kind, w.opened_day FROM equipment_machine m"
-        " JOIN work_order w ON w.machine_id = m.machine_id"
-        f" WHERE {_machine(serial, known)} AND w.closed_day IS NULL"
-        " ORDER BY w.opened_day LIMIT 20"
+        "SELECT order_id, kind, opened_day FROM equipment_machine"
+        f" JOIN work_order USING (machine_id) WHERE {_machine(serial, known)}"
+        " AND closed_day IS NULL ORDER BY opened_day LIMIT 20"
     )
 
 
 def _service_query(serial: str, known: set[str]) -> str:
     return (
-        "SELECT w.order_id, w.closed_day FROM equipment_machine m"
-        " JOIN work_order w ON w.machine_id = m.machine_id"
-        f" WHERE {_machine(serial, known)} AND w.kind = 'service' AND w.closed_day IS NOT NULL"
-        " ORDER BY w.closed_day DESC LIMIT 1"
+        "SELECT order_id, closed_day FROM equipment_machine"
+        f" JOIN work_order USING (machine_id) WHERE {_machine(serial, known)}"
+        " AND kind = 'service' AND closed_day IS NOT NULL ORDER BY closed_day DESC LIMIT 1"
     )
 
 
 def _machine_query(serial: str, known: set[str]) -> str:
     return (
-        "SELECT d.model_code, d.family, s.site_name, m.retired_day FROM equipment_machine m"
-        " JOIN equipment_model d ON d.model_id = m.model_id"
-        " JOIN equipment_site s ON s.site_id = m.site_id"
+        "SELECT model_code, family, site_name, retired_day FROM equipment_machine"
+        " JOIN equipment_model USING (model_id) JOIN equipment_site USING (site_id)"
         f" WHERE {_machine(serial, known)} LIMIT 1"
     )
 
 
 def _site_query(site: str, known: set[str]) -> str:
+    quoted = site.replace("'", "''")
     return (
-        "SELECT m.serial_key, d.model_code FROM equipment_site s"
-        " JOIN equipment_machine m ON m.site_id = s.site_id"
-        " JOIN equipment_model d ON d.model_id = m.model_id"
-        f" WHERE s.site_name = '{site.replace(chr(39), chr(39) * 2)}' AND m.retired_day IS NULL"
-        " ORDER BY m.serial_key LIMIT 50"
+        "SELECT serial_key, model_code FROM equipment_site"
+        " JOIN equipment_machine USING (site_id) JOIN equipment_model USING (model_id)"
+        f" WHERE site_name = '{quoted}' AND retired_day IS NULL ORDER BY serial_key LIMIT 50"
     )
 
 
 def _fault_query(fault: str, known: set[str]) -> str:
     if "fault_catalogue" not in known:
-        return f"SELECT COUNT(*) AS orders FROM work_order w WHERE w.note LIKE '%{fault}%' LIMIT 1"
+        return f"SELECT COUNT(*) AS orders FROM work_order WHERE note LIKE '%{fault}%' LIMIT 1"
     return (
-        "SELECT COUNT(*) AS orders FROM fault_catalogue f"
-        " JOIN reporting_window r ON r.window_name = 'trailing-12-months'"
-        " JOIN work_order w ON w.fault_code = f.fault_code"
-        " AND w.opened_day BETWEEN r.first_day_key AND r.last_day_key"
-        f" WHERE f.meaning = '{fault}' LIMIT 1"
+        "SELECT COUNT(*) AS orders FROM work_order JOIN fault_catalogue USING (fault_code)"
+        " JOIN reporting_window ON opened_day BETWEEN first_day_key AND last_day_key"
+        f" WHERE meaning = '{fault}' AND window_name = 'trailing-12-months' LIMIT 1"
     )
 
 
@@ -120,11 +111,8 @@ def _has_figures(first: Row) -> bool:
 
 
 def _say_hours(serial: str, rows: list[Row], first: Row) -> str:
-    span = f"{_day(first['first_day'])} to {_day(first['last_day'])}"
-    return (
-        f"Machine {serial} ran {first['hours']:,} operating hours over the trailing 12 months, "
-        f"on {first['days']} days with telemetry from {span}."
-    )
+    hours = f"{first['hours']:,.1f}"
+    return f"Machine {serial} ran {hours} operating hours over the trailing 12 months."
 
 
 def _say_orders(serial: str, rows: list[Row], first: Row) -> str:

@@ -24,7 +24,10 @@ DEMO_TABLES = (
     *("equipment_machine", "equipment_model", "equipment_site", "telemetry_hours"),
     *("work_order", "fault_catalogue", "reporting_window"),
 )
-_LINE = re.compile(r"^\[(\d+)\] (user|assistant|call|result)\b([^:\n]*):[ ]?", re.MULTILINE)
+_LINE = re.compile(
+    r"^\[(\d+)\] (USER|ASSISTANT|CALL|RESULT|FAILED|DOCUMENT)\b([^:\n]*):[ ]?", re.MULTILINE
+)
+_RESULT_LINE = re.compile(r"^\[\d+\] RESULT\b.*rows", re.MULTILINE)
 _TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)", re.IGNORECASE)
 _DIRECTIVE = re.compile(
     r"ignore (?:all|any|previous|the)|disregard|system prompt|\bapprove\b|you are the reviewer"
@@ -71,7 +74,7 @@ def is_review_prompt(system: str) -> bool:
 
 def distill_reply(transcript: str) -> str:
     """Return the lessons a numbered transcript proves, as JSON, or NOTHING."""
-    fix = find_fix(read_numbered(transcript))
+    fix = find_fix(read_numbered(transcript.partition("</transcript>")[0]))
     lesson = build_lesson(fix) if fix else None
     return json.dumps({"lessons": [lesson]}, ensure_ascii=False) if lesson else "NOTHING"
 
@@ -96,19 +99,15 @@ def find_fix(lines: list[Numbered]) -> Fix | None:
     calls = [
         (call, result)
         for call, result in pairwise(lines)
-        if call.role == "call" and result.role == "result" and "run_sql" in call.tool
+        if call.role == "CALL" and result.role in ("RESULT", "FAILED") and "run_sql" in call.tool
     ]
-    worked = [pair for pair in calls if not _refused(pair[1])]
-    refused = [pair for pair in calls if _refused(pair[1])]
+    worked = [pair for pair in calls if pair[1].role == "RESULT"]
+    refused = [pair for pair in calls if pair[1].role == "FAILED"]
     for changed, result in reversed(worked):
         for call, error in reversed(refused):
             if call.number < changed.number and call.text != changed.text:
                 return Fix(call, error, changed, result)
     return None
-
-
-def _refused(result: Numbered) -> bool:
-    return '"error"' in result.text[:40] or "refused" in result.text or "failed" in result.tool
 
 
 def build_lesson(fix: Fix) -> dict[str, Any] | None:
@@ -147,9 +146,7 @@ def trigger_of(sql: str) -> str:
         return "operating hours of a machine given by its serial number"
     if "fault_catalogue" in sql:
         return "counting work orders that concern a fault"
-    if "work_order" in sql:
-        return "work orders or service dates of a machine given by its serial number"
-    return "facts about a machine given by its serial number"
+    return "looking up a machine by its serial number, such as its work orders, site or model"
 
 
 def review_reply(candidate: str) -> str:
@@ -158,7 +155,7 @@ def review_reply(candidate: str) -> str:
         reason, verdict = "the candidate speaks to its reviewer", "REJECT"
     elif not any(table in candidate for table in DEMO_TABLES):
         reason, verdict = "it does not speak of the demo data, which is all I know", "REJECT"
-    elif not re.search(r"\[\d+\] result\b", candidate) or "rows" not in candidate:
+    elif not _RESULT_LINE.search(candidate.replace("\\n", "\n")):  # inside JSON
         reason, verdict = "the evidence shows no result of a query that worked", "REJECT"
     else:
         reason, verdict = (

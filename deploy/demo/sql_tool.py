@@ -218,7 +218,9 @@ def as_json(value: object) -> object:
     """Return a value JSON can carry."""
     if isinstance(value, bytes):
         return value.hex()
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float):
+        return float(f"{value:.12g}") if math.isfinite(value) else str(value)
+    return value
 
 
 def explain(error: sqlite3.Error, limits: Limits) -> str:
