@@ -106,6 +106,14 @@ def test_follow_up_keeps_the_topic(url: str, tool: Any) -> None:
     assert "SN-000815 ran" in again[-1]["content"]
 
 
+def test_follow_up_keeps_the_machine(url: str, tool: Any) -> None:
+    first = converse(url, tool, [user(HOURS)])
+    again = converse(url, tool, [*first, user("Which work orders are open on it?")])
+    assert "SN-004711 has" in again[-1]["content"]
+    thanks = converse(url, tool, [*again, user("Thank you!")])
+    assert "script that stands in" in thanks[-1]["content"]
+
+
 @pytest.mark.parametrize("tools", [[], TOOLS])
 def test_other_questions_get_an_honest_answer(url: str, tools: list[Any]) -> None:
     message = ask(url, [user("Write a poem about autumn")], tools=tools)

@@ -75,14 +75,16 @@ def next_step(messages: Sequence[Any], tools: Sequence[str]) -> Step:
 
 
 def find_question(messages: Sequence[Any]) -> Question | None:
-    """Return the last question; a follow-up such as "and SN-000815?" keeps the earlier topic."""
+    """Return the last question; "and SN-000815?" or "is it in use?" lean on the one before."""
     spoken = [text_of(m.get("content")) for m in _dicts(messages) if m.get("role") == "user"]
-    if not spoken:
+    recent = spoken[:-4:-1]
+    if not recent or not (_topic(recent[0]) or _subject("", recent[0])):
         return None
-    last, earlier = spoken[-1], spoken[-2:-1]
-    topic = _topic(last) or next((_topic(text) for text in earlier), "")
-    subject = _subject(topic, last)
-    return Question(topic, subject) if topic and subject else None
+    topic = next(filter(None, map(_topic, recent)), "")
+    own = _subject(topic, recent[0])
+    subject = own or next(filter(None, (_subject("", text) for text in recent)), "")
+    named = own if topic in ("site", "fault") else subject
+    return Question(topic, named) if topic and named else None
 
 
 def _topic(text: str) -> str:
