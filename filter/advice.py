@@ -29,7 +29,8 @@ _MASK_MARK = re.compile(r"\[(?:secret|personal)\b", re.IGNORECASE)
 _NARRATES = re.compile(
     r"^\W*(?:i (?:am|was|have|ran|used|found|will)|we (?:ran|used|found|saw)|you asked"
     r"|(?:the )?(?:user|assistant|model|chat|conversation) (?:is|was|has|asked|wanted|wants"
-    r"|requested|said|needs|needed|confirmed|reported|used|ran|tried|did)|der (?:nutzer|assistent) \w+te"
+    r"|requested|said|needs|needed|confirmed|reported|used|ran|tried|did)"
+    r"|der (?:nutzer|assistent) \w+te"
     r"|l'utilisateur a|el usuario (?:pidió|quería)|用户(?:要求|询问|想)|ユーザーは)\b",
     re.IGNORECASE,
 )
@@ -41,7 +42,7 @@ _STEERS = re.compile(
 )
 _ERROR_WORDS = re.compile(r"^(?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|\w*(?:Error|Exception))$")
 _ERROR_NUMBER = re.compile(
-    r"(?:http|status|code|error|errno|exit|sqlstate|fehler|erreur)\W{0,3}(?:code\W{0,3})?$",
+    r"(?:http|status|code|error|errno|exit|sqlstate|port|fehler|erreur)\W{0,3}(?:code\W{0,3})?$",
     re.IGNORECASE,
 )
 _INSTANCE_KEY = re.compile(
@@ -105,7 +106,9 @@ def source_fault(proposal: Proposal, reading: Reading, kind: EvidenceKind) -> st
                 return "one-off"
             if fault := _name_fault(name, reading, symptoms):
                 return fault
-        if fault := _number_fault(part, reading, instances) or _serial_fault(part, reading):
+        if fault := _number_fault(part, reading, instances, symptoms) or _serial_fault(
+            part, reading
+        ):
             return fault
     if _is_copied(text, reading):
         return "planted"
@@ -126,7 +129,7 @@ def good_tags(tags: Sequence[str], reading: Reading) -> tuple[str, ...]:
         and safety_fault(tag) is None
         and tag.casefold() not in instances
         and all(_name_fault(name, reading, True) is None for name in names_in(tag))
-        and _number_fault(tag, reading, instances) is None
+        and _number_fault(tag, reading, instances, False) is None
         and _serial_fault(tag, reading) is None
     )[:8]
 
@@ -165,9 +168,13 @@ def _has(pieces: frozenset[str], piece: str) -> bool:
     return piece.endswith("s") and piece[:-1] in pieces
 
 
-def _number_fault(part: str, reading: Reading, instances: set[str]) -> str | None:
+def _number_fault(part: str, reading: Reading, instances: set[str], symptoms: bool) -> str | None:
+    failed = [p for p in reading.where("result") if reading.turns[p].failed]
     for number in numbers_in(part):
-        earned = number not in instances and _number_earned(number, part, reading)
+        symptom = (
+            symptoms and len(number) <= 4 and any(number in reading.numbers[p] for p in failed)
+        )
+        earned = number not in instances and (symptom or _number_earned(number, part, reading))
         if number not in SMALL_NUMBERS and not earned:
             return "one-off-number"
     return None

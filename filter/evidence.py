@@ -102,6 +102,7 @@ def _width(text: str) -> int:
 def _evidence(
     kind: EvidenceKind, quoted: _Quoted, cited: Sequence[int], reading: Reading
 ) -> Evidence | Refusal:
+    quoted = _storable_quote(quoted, cited, reading)
     source = reading.texts[quoted.place]
     start, end = quoted.start, min(quoted.end, quoted.start + QUOTE_LIMIT)
     missing = QUOTE_MIN - (end - start)
@@ -115,6 +116,20 @@ def _evidence(
     tools = {reading.turns[place].tool for place in cited if reading.turns[place].tool}
     named = tuple(sorted(shorten(" ".join(tool.split()), TAG_LENGTH) for tool in tools))[:16]
     return Evidence.build(kind=kind, quote=quote, excerpt=excerpt, tools=named)
+
+
+def _storable_quote(quoted: _Quoted, cited: Sequence[int], reading: Reading) -> _Quoted:
+    """Return the quote, or the start of a cited call or result where a line is too short.
+
+    Some confirmations in dense scripts are whole remarks of fewer than the stored minimum.
+    """
+    if len(reading.texts[quoted.place].strip()) >= QUOTE_MIN:
+        return quoted
+    for place in cited:
+        text = reading.texts[place]
+        if reading.turns[place].role in ("call", "result") and len(text.strip()) >= QUOTE_MIN:
+            return _Quoted(place, 0, min(len(text), 200))
+    return quoted
 
 
 def _excerpt(place: int, start: int, end: int, cited: Sequence[int], reading: Reading) -> str:

@@ -40,8 +40,8 @@ _ERROR_PHRASE = re.compile(
       |syntax\ error|exit(?:ed)?\ (?:code|status|with(?:\ code)?)[:\s]+[1-9]|non-zero\ exit
       |E(?:NOTFOUND|CONNREFUSED|CONNRESET|TIMEDOUT|ACCES|NOENT|AI_AGAIN|PIPE|PERM)
       |out\ of\ memory|oomkilled|segmentation\ fault|quota\ exceeded|cannot\ be\ \w+ed
-      |(?:has|have)\ failed|failed\ (?:to|with|because)
-    )\b""",
+      |already\ in\ use|(?<!\b0\ )(?<!\bno\ )failed(?!\W{0,3}0\b)
+    )\b|\[(?:error|emerg|crit|fatal)\]""",
     re.VERBOSE | re.IGNORECASE,
 )
 _STRONG_LINE = re.compile(
