@@ -9,11 +9,12 @@ import numpy as np
 from lessons_loop.filter.embed import Fingerprint, Vectors
 from lessons_loop.filter.errors import EmbedError, InvalidLesson, StoreError
 from lessons_loop.filter.models import Curated, Lesson, Status
+from lessons_loop.filter.text import scrub
 from lessons_loop.promote.archive import archive_row
 from lessons_loop.promote.curated import Header
 from lessons_loop.promote.journal import Plan
-from lessons_loop.promote.ledger import LedgerEntry
-from lessons_loop.promote.records import Action, Archived, Change
+from lessons_loop.promote.ledger import FIRST_PREV, LedgerEntry
+from lessons_loop.promote.records import Action, Actor, Archived, Change
 from lessons_loop.promote.rows import Row, pack
 
 COUNTING = (Action.FOLD, Action.RE_EMBED)
@@ -21,6 +22,25 @@ COUNTING = (Action.FOLD, Action.RE_EMBED)
 OUT_OF_USE = (Status.HELD, Status.REJECTED, Status.STALE, Status.SUPERSEDED)
 
 VectorOf = Callable[[Lesson], Vectors | None]
+
+
+def next_entry(
+    change: Change, tail: LedgerEntry | None, payload: str, domain: str, run: str, at: str
+) -> LedgerEntry:
+    """Return the sealed ledger line that follows `tail`; `payload` is its sha256."""
+    words = {name: scrub(value) for name, value in change.actor.model_dump().items()}
+    return LedgerEntry(
+        n=tail.n + 1 if tail else 1,
+        at=at,
+        run=scrub(run),
+        action=change.action,
+        domain=domain,
+        key=scrub(change.key),
+        actor=Actor(**words),
+        reason=scrub(change.reason),
+        payload=payload,
+        prev=tail.hash if tail else FIRST_PREV,
+    ).sealed()
 
 
 def check_change(change: Change, archive: Iterable[Archived], domain: str) -> None:

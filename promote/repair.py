@@ -28,7 +28,8 @@ from lessons_loop.filter.store import (
 from lessons_loop.promote.clock import stamp, utc_now
 from lessons_loop.promote.files import file_errors
 
-CHILD_SECONDS = 120.0
+CHILD_SECONDS = 60.0
+"""A torn index may also hang its reader for ever."""
 
 
 class RepairReport(NamedTuple):

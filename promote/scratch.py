@@ -38,6 +38,16 @@ def scratch_copy(place: Place) -> Iterator[Place]:
         yield copy
 
 
+@contextmanager
+def working_copy(place: Place, dry_run: bool) -> Iterator[Place]:
+    """Return the place itself, for a dry run a copy of it."""
+    if not dry_run:
+        yield place
+        return
+    with scratch_copy(place) as copy:
+        yield copy
+
+
 def _copy(source: Path, target: Path) -> None:
     if source.is_dir():
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("snapshots"))

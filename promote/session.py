@@ -21,7 +21,6 @@ from lessons_loop.filter.embed import Embedder, Vectors
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.models import Candidate, Curated, Lesson, Usage
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.filter.text import scrub
 from lessons_loop.promote.candidates import StagedEvents, read_candidates, read_usages
 from lessons_loop.promote.clock import iso, utc_now
 from lessons_loop.promote.effects import (
@@ -34,12 +33,18 @@ from lessons_loop.promote.embedding import EmbedOnce
 from lessons_loop.promote.errors import LedgerBroken
 from lessons_loop.promote.holdings import Holdings, open_client
 from lessons_loop.promote.journal import Journal, Plan
-from lessons_loop.promote.ledger import FIRST_PREV, Ledger, LedgerEntry
+from lessons_loop.promote.ledger import Ledger, LedgerEntry
 from lessons_loop.promote.lock import gate_lock
-from lessons_loop.promote.plan import check_change, check_vectors, make_plan, open_holds
+from lessons_loop.promote.plan import (
+    check_change,
+    check_vectors,
+    make_plan,
+    next_entry,
+    open_holds,
+)
 from lessons_loop.promote.publish import Edition, publish, published_is_current
 from lessons_loop.promote.records import Action, Actor, Archived, Change
-from lessons_loop.promote.scratch import Place, scratch_copy
+from lessons_loop.promote.scratch import Place, working_copy
 from lessons_loop.promote.snapshot import Contents, write_snapshot
 from lessons_loop.promote.state import (
     clean_domain,
@@ -88,7 +93,7 @@ def open_gate(
     paths = store_paths(settings.store)
     place = Place(paths, (settings.state or paths.state).absolute())
     refuse_paused(place.state, os.environ)
-    with _working_copy(place, settings.dry_run) as (paths, state):
+    with working_copy(place, settings.dry_run) as (paths, state):
         ensure_layout(paths, state)
         with gate_lock(paths.gate_lock, now), open_client(paths) as client:
             session = GateSession(domain, paths, state, client, settings, now, checkpoint)
@@ -101,15 +106,6 @@ def open_gate(
                     session.finish()
                 raise
             session.finish()
-
-
-@contextmanager
-def _working_copy(place: Place, dry_run: bool) -> Iterator[Place]:
-    if not dry_run:
-        yield place
-        return
-    with scratch_copy(place) as copy:
-        yield copy
 
 
 class GateSession:
@@ -236,20 +232,7 @@ class GateSession:
         """Return the next ledger line for a change, its payload already on disk."""
         payload = self.ledger.store_payload(change.payload)
         self.checkpoint("payload")
-        return LedgerEntry(
-            n=self._tail.n + 1 if self._tail else 1,
-            at=iso(self.now()),
-            run=scrub(self.run),
-            action=change.action,
-            domain=self.domain,
-            key=scrub(change.key),
-            actor=Actor.model_validate(
-                {name: scrub(value) for name, value in change.actor.model_dump().items()}
-            ),
-            reason=scrub(change.reason),
-            payload=payload,
-            prev=self._tail.hash if self._tail else FIRST_PREV,
-        ).sealed()
+        return next_entry(change, self._tail, payload, self.domain, self.run, iso(self.now()))
 
     def commit(self, plan: Plan) -> None:
         """Ledger line, journal, effects, in this order; raise StoreError."""

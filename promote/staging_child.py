@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lessons_loop.filter.errors import LessonsError
+from lessons_loop.filter.errors import LessonsError, StoreDamaged
 from lessons_loop.filter.store import STAGING_VECTOR, first_line, open_embedded
-from lessons_loop.promote.rows import read_rows
+from lessons_loop.promote.rows import read_rows, read_vectors
 
 PROBE = "repair-probe"
 
@@ -32,13 +32,20 @@ def check(folder: Path) -> None:
 
 
 def _check_collection(collection: Any) -> None:
-    rows = sum(len(page.ids) for page in read_rows(collection))
-    if rows != collection.count():
-        raise ValueError(f"{collection.name} counts {collection.count()} rows, has {rows}")
+    """Compare text, vectors and search: a torn index may answer one and not the others."""
+    ids = {id_ for page in read_rows(collection) for id_ in page.ids}
+    if len(ids) != collection.count():
+        raise ValueError(f"{collection.name} counts {collection.count()} rows, has {len(ids)}")
+    try:
+        vectors = read_vectors(collection, sorted(ids))
+    except StoreDamaged:
+        raise ValueError(f"{collection.name} has lost its index") from None
+    if any(vector.tolist() != STAGING_VECTOR for vector in vectors.values()):
+        raise ValueError(f"{collection.name} holds vectors nobody wrote")
+    collection.query(query_embeddings=[STAGING_VECTOR], n_results=1, include=["distances"])
     collection.upsert(
         ids=[PROBE], documents=[PROBE], metadatas=[{"probe": 1}], embeddings=[STAGING_VECTOR]
     )
-    collection.query(query_embeddings=[STAGING_VECTOR], n_results=1, include=["distances"])
     collection.delete(ids=[PROBE])
 
 

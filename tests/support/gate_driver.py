@@ -1,0 +1,80 @@
+"""A gate in a process of its own that dies at a named step; run by the crash tests.
+
+    python gate_driver.py STORE ACTION STEP|-
+
+ACTION: promote (every staged candidate), retire (every curated lesson), seed, re-embed,
+fold. The process leaves with code 9 at STEP, without any clean-up, as after kill -9.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from lessons_loop.promote.fold import fold_events
+from lessons_loop.promote.intake import take_in
+from lessons_loop.promote.rebuild import re_embed
+from lessons_loop.promote.records import Actor
+from lessons_loop.promote.session import GateSession, open_gate
+from support.gate import HashEmbedder, lesson, promotion, retirement, settings
+
+CRASH = 9
+
+
+def dying_at(step: str) -> Callable[[str], None]:
+    def checkpoint(name: str) -> None:
+        if name == step:
+            os._exit(CRASH)
+
+    return checkpoint
+
+
+def promote(session: GateSession) -> None:
+    for found in session.candidates():
+        if found.lesson.key not in session.curated:
+            session.apply(promotion(session, found))
+
+
+def retire(session: GateSession) -> None:
+    for key in list(session.curated):
+        session.apply(retirement(session, key))
+
+
+def seed(session: GateSession) -> None:
+    take_in(
+        session, [(lesson("Bound every telemetry read."), "s1")], Actor(kind="seed", name="sql")
+    )
+
+
+def fold(session: GateSession) -> None:
+    fold_events(session)
+
+
+def embed_again(session: GateSession) -> None:
+    if session.holdings.header.generation == 0:
+        re_embed(session)
+
+
+ACTIONS = {
+    "promote": promote,
+    "retire": retire,
+    "seed": seed,
+    "fold": fold,
+    "re-embed": embed_again,
+}
+
+
+def main() -> None:
+    store, action, step = sys.argv[1:4]
+    again = action == "re-embed"
+    chosen = settings(Path(store), HashEmbedder(32) if again else HashEmbedder())
+    with open_gate(chosen, checkpoint=dying_at(step), re_embedding=again) as session:
+        ACTIONS[action](session)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from lessons_loop.filter.errors import StoreDamaged
+from lessons_loop.filter.models import Usage
+from lessons_loop.filter.store import StorePaths, append_records, staging_session
+from lessons_loop.promote.candidates import delete_staged, read_candidates, read_usages
+from lessons_loop.promote.rows import PAGE
+from support.gate import candidate, gate, promotion, stage, stage_usage
+
+NAME = "sql-lessons-candidates"
+DIE_INSIDE = """
+import os, sys, pathlib
+from lessons_loop.filter.store import StorePaths, staging_session
+with staging_session(StorePaths(pathlib.Path(sys.argv[1]))) as client:
+    client.get_or_create_collection("sql-lessons-candidates", embedding_function=None).count()
+    os._exit(9)
+"""
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> StorePaths:
+    return StorePaths(tmp_path / "store")
+
+
+def forge(paths: StorePaths, *rows: tuple[str, str | None, dict[str, Any] | None]) -> None:
+    """Put rows into staging as a forger with a client could."""
+    with staging_session(paths) as client:
+        collection = client.get_or_create_collection(NAME, embedding_function=None)
+        for id_, document, metadata in rows:
+            collection.add(
+                ids=[id_],
+                documents=None if document is None else [document],
+                metadatas=None if metadata is None else [metadata],
+                embeddings=[[1.0]],
+            )
+
+
+def test_candidates_come_oldest_first(paths: StorePaths) -> None:
+    found = [candidate(f"Use table {n}.", message=f"m{n}") for n in range(5)]
+    stage(paths, found)
+    assert read_candidates(paths, "sql").candidates == found
+
+
+def test_forged_rows_are_counted_never_raised(paths: StorePaths) -> None:
+    good = candidate()
+    stage(paths, [good])
+    record = good.to_record()
+    forge(
+        paths,
+        ("no-document", None, {"kind": "perf-guard"}),
+        ("no-metadata", "text", None),
+        ("wrong-id", record.document, dict(record.metadata)),
+        ("bad-tags", record.document, dict(record.metadata) | {"tags": 5}),
+        ("extra", record.document, dict(record.metadata) | {"lesson": "x", "evidence": "y"}),
+        ("long", "x" * 100_000, dict(record.metadata)),
+        ("nul", "a\x00b", dict(record.metadata)),
+    )
+    staged = read_candidates(paths, "sql")
+    assert (staged.candidates, staged.unreadable) == ([good], 7)
+
+
+def test_candidate_of_another_domain_is_none(paths: StorePaths) -> None:
+    stranger = candidate(domain="openwebui").to_record()
+    forge(paths, (stranger.id, stranger.document, dict(stranger.metadata)))
+    assert read_candidates(paths, "sql") == ([], 1)
+
+
+@hypothesis_settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    metadata=st.dictionaries(
+        st.sampled_from(["domain", "kind", "tags", "tools", "quote", "at", "lesson", "x", "self"]),
+        st.one_of(
+            st.text(max_size=20, alphabet=st.characters(codec="utf-8")),
+            st.integers(-(2**60), 2**60),
+            st.booleans(),
+            st.lists(st.integers(0, 9), min_size=1, max_size=3),
+        ),
+        min_size=1,
+    )
+)
+def test_any_metadata_is_read_or_counted(
+    tmp_path_factory: pytest.TempPathFactory, metadata: dict[str, Any]
+) -> None:
+    paths = StorePaths(tmp_path_factory.mktemp("store"))
+    forge(paths, ("row", "Use it.", metadata))
+    assert read_candidates(paths, "sql") == ([], 1)
+
+
+def test_thousands_are_read_in_pages(paths: StorePaths) -> None:
+    assert PAGE <= 2000
+    records = [candidate(message=f"m{n}").to_record() for n in range(5000)]
+    with staging_session(paths) as client:
+        for start in range(0, 5000, 2500):
+            append_records(client, NAME, records[start : start + 2500])
+    staged = read_candidates(paths, "sql")
+    assert [found.message_ref for found in staged.candidates] == [f"m{n}" for n in range(5000)]
+
+
+def test_missing_staging_is_empty_and_stays_missing(paths: StorePaths) -> None:
+    assert read_candidates(paths, "sql") == ([], 0)
+    delete_staged(paths, "sql", ["x"], ["y"])
+    assert not paths.staging.exists()
+
+
+def test_same_turn_twice_is_one_row_two_turns_are_two(paths: StorePaths) -> None:  # T-24
+    stage(paths, [candidate(message="m1"), candidate(message="m1"), candidate(message="m2")])
+    assert len(read_candidates(paths, "sql").candidates) == 2
+
+
+def test_forged_events_are_told_apart_from_later_types(paths: StorePaths) -> None:
+    used = Usage(keys=("k",), message_ref="m", at="2026-11-01T08:00:00Z")
+    stage_usage(paths, "sql", [used])
+    with staging_session(paths) as client:
+        collection = client.get_collection("sql-lessons-events", embedding_function=None)
+        for id_, metadata in (
+            ("other-id", dict(used.to_record().metadata)),
+            ("many", dict(used.to_record().metadata) | {"keys": ["k"] * 1000}),
+            ("thumb", {"type": "rating", "outcome": "up"}),
+        ):
+            collection.add(ids=[id_], documents=["x"], metadatas=[metadata], embeddings=[[1.0]])
+    events = read_usages(paths, "sql")
+    assert events.usages == [(used.id, used)]
+    assert events.unreadable == ["other-id", "many"]
+
+
+def test_death_inside_a_session_needs_no_hand(paths: StorePaths) -> None:  # T-31
+    found = candidate()
+    stage(paths, [found])
+    subprocess.run([sys.executable, "-c", DIE_INSIDE, str(paths.root)], check=False)
+    assert paths.staging_marker.exists()
+    with gate(paths.root) as session:
+        assert session.candidates() == [found]
+        session.apply(promotion(session, found))
+        assert session.candidates() == []
+
+
+def test_damaged_staging_names_the_repair(paths: StorePaths) -> None:
+    stage(paths, [candidate()])
+    paths.staging_marker.write_text("{}")
+    (paths.staging / "chroma.sqlite3").write_bytes(b"this is no database" * 100)
+    with gate(paths.root) as session, pytest.raises(StoreDamaged, match="run `lessons repair`"):
+        session.candidates()

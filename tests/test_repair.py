@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lessons_loop.filter.errors import StoreLocked
+from lessons_loop.filter.models import Usage
+from lessons_loop.filter.store import StorePaths, file_lock
+from lessons_loop.promote.candidates import read_candidates, read_usages
+from lessons_loop.promote.rebuild import repair_staging
+from support.gate import candidate, gate, stage, stage_usage
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> StorePaths:
+    """A staging folder with rows, its index on disk, and a crash marker."""
+    found = StorePaths(tmp_path / "store")
+    stage(found, [candidate(f"Use table {n}.", message=f"m{n}") for n in range(60)])
+    stage_usage(found, "sql", [Usage(keys=("k",), message_ref="m", at="2026-11-01T08:00:00Z")])
+    persist_index(found)
+    found.staging_marker.write_text("{}")
+    return found
+
+
+def persist_index(paths: StorePaths) -> None:
+    """Write Chroma's index files, which small collections keep in the database's log."""
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from lessons_loop.filter.store import open_embedded\n"
+        "client = open_embedded(Path(sys.argv[1]))\n"
+        "found = client.get_collection('sql-lessons-candidates', embedding_function=None)\n"
+        "found.modify(configuration={'hnsw': {'sync_threshold': 3}})\n"
+        "[found.update(ids=[i], embeddings=[[1.0]]) for i in found.get()['ids'][:9]]\n"
+        "client.close()\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(paths.staging)], check=True)
+
+
+def index_files(paths: StorePaths) -> list[Path]:
+    return [file for file in paths.staging.rglob("*") if file.parent != paths.staging]
+
+
+def test_sound_staging_only_loses_its_marker(paths: StorePaths) -> None:
+    report = repair_staging(paths)
+    assert (report.outcome, report.line) == ("sound", "staging is sound")
+    assert not paths.staging_marker.exists()
+    assert len(read_candidates(paths, "sql").candidates) == 60
+
+
+@pytest.mark.parametrize("name", ["index_metadata.pickle", "data_level0.bin", "header.bin"])
+def test_torn_index_is_rebuilt_without_loss(paths: StorePaths, name: str) -> None:
+    torn = [file for file in index_files(paths) if file.name == name]
+    for file in torn:
+        file.write_bytes(file.read_bytes()[:5])
+    report = repair_staging(paths, child_seconds=20)
+    assert torn and report.outcome == "rebuilt"
+    assert len(read_candidates(paths, "sql").candidates) == 60
+    assert len(read_usages(paths, "sql").usages) == 1
+    assert report.aside is not None and (report.aside / "chroma.sqlite3").exists()
+
+
+def test_unreadable_staging_is_moved_aside(paths: StorePaths) -> None:
+    (paths.staging / "chroma.sqlite3").write_bytes(b"this is no database" * 100)
+    report = repair_staging(paths)
+    assert report.outcome == "emptied" and report.aside is not None
+    assert report.line.startswith("staging could not be read and starts anew")
+    assert (report.aside / "chroma.sqlite3").exists()
+    stage(paths, [candidate()])
+    with gate(paths.root) as session:
+        assert len(session.candidates()) == 1
+
+
+def test_death_between_renames_is_finished(paths: StorePaths) -> None:
+    paths.staging.rename(paths.root / "staging.new")
+    assert repair_staging(paths).outcome == "sound"
+    assert len(read_candidates(paths, "sql").candidates) == 60
+
+
+def test_hanging_reader_is_given_up(paths: StorePaths) -> None:
+    report = repair_staging(paths, child_seconds=0.01)
+    assert report.outcome == "emptied" and report.aside is not None
+    assert (report.aside / "chroma.sqlite3").exists()
+
+
+def test_used_staging_is_left_alone(paths: StorePaths) -> None:
+    with file_lock(paths.staging_lock, 1), pytest.raises(StoreLocked):
+        repair_staging(paths, wait_seconds=0.2)
+    assert paths.staging_marker.exists()
