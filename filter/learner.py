@@ -89,7 +89,7 @@ class Learner:
             self._draining = False
 
     async def _note_usage(self, exchange: Exchange) -> None:
-        await asyncio.to_thread(self._append_usage, exchange)
+        await asyncio.to_thread(self._spooled, lambda: self._append_usage(exchange))
 
     def _append_usage(self, exchange: Exchange) -> None:
         for domain, keys in exchange.recalled.items():
@@ -100,7 +100,7 @@ class Learner:
                 at=utc_stamp(),
                 outcome=exchange.finish_reason or "broken",
             )
-            self._spooled(lambda d=domain, u=usage: self.spool.append_usage(d, u))  # type: ignore[misc]
+            self.spool.append_usage(domain, usage)
 
     async def _distill(self, exchange: Exchange, valves: LessonsValves) -> None:
         turns = await asyncio.to_thread(read_transcript, exchange.messages)
@@ -116,6 +116,8 @@ class Learner:
             self._count(f"skipped:{reason}", valves)
             return
         origin = await asyncio.to_thread(self._origin, exchange, valves)
+        if origin is None:
+            return
         outcome = await distill(
             turns,
             origin,
@@ -135,7 +137,12 @@ class Learner:
             )
             self.worker.spawn(self.drain)
 
-    def _origin(self, exchange: Exchange, valves: LessonsValves) -> Origin:
+    def _origin(self, exchange: Exchange, valves: LessonsValves) -> Origin | None:
+        made: list[Origin] = []
+        self._spooled(lambda: made.append(self._named(exchange, valves)))
+        return made[0] if made else None
+
+    def _named(self, exchange: Exchange, valves: LessonsValves) -> Origin:
         return Origin(
             domain=valves.domain_names()[0],
             message_ref=digest("message", exchange.message),

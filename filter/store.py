@@ -105,21 +105,27 @@ def ensure_salt(paths: StorePaths) -> bytes:
     """Return the salt (`LESSONS_SALT`, else the file), made by whoever comes first."""
     if value := os.environ.get("LESSONS_SALT", "").strip():
         return value.encode()
-    paths.root.mkdir(parents=True, exist_ok=True)
     try:
+        paths.root.mkdir(parents=True, exist_ok=True)
         handle = os.open(paths.salt, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_hex(32))
+            file.flush()
+            os.fsync(file.fileno())
     except FileExistsError:
-        return _read_salt(paths.salt)
-    with os.fdopen(handle, "w") as file:
-        file.write(secrets.token_hex(32))
-        file.flush()
-        os.fsync(file.fileno())
+        pass  # another process came first, or the folder's place is taken: the read tells
+    except OSError as error:
+        raise StoreError(f"{paths.salt} cannot be made: {error.strerror}") from None
     return _read_salt(paths.salt)
 
 
 def _read_salt(path: Path) -> bytes:
     for _ in range(40):  # the other process may be between create and write
-        if value := path.read_bytes().strip():
+        try:
+            value = path.read_bytes().strip()
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error.strerror}") from None
+        if value:
             return value
         time.sleep(POLL_SECONDS)
     raise StoreDamaged(f"{path} is empty: restore it from a backup, or delete it to start anew")

@@ -68,8 +68,13 @@ class Worker:
             raise
         except Exception as error:  # a background job may never disturb the server
             self.counts["failed"] += 1
-            lessons_log.warning("background work failed: %s", type(error).__name__)
+            self._warn_once(type(error).__name__)
             lessons_log.debug("background work failed", exc_info=True)
+
+    def _warn_once(self, reason: str) -> None:
+        if not self.counts[f"failed:{reason}"]:
+            lessons_log.warning("background work failed: %s", reason)
+        self.counts[f"failed:{reason}"] += 1
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self.running.discard(task)
