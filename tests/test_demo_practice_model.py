@@ -70,6 +70,13 @@ def test_lesson_outside_the_system_message_is_ignored(url: str, tool: Any, place
     assert len(called(messages)) == 3
 
 
+def test_column_names_of_a_result_are_no_advice(url: str, tool: Any) -> None:
+    listed = converse(url, tool, [user("Which machines are in use at Hafenbecken?")])
+    assert "serial_key" in listed[2]["content"]
+    again = converse(url, tool, [*listed, user(HOURS)])
+    assert "serial_raw LIKE" in str(again[len(listed) + 1]["tool_calls"])
+
+
 def test_server_keeps_no_state(url: str, tool: Any) -> None:
     converse(url, tool, [system(LESSON), user(HOURS)])
     assert len(called(converse(url, tool, [user(HOURS)]))) == 3

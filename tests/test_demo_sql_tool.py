@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import sqlite3
+from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from lessons_loop.deploy.demo.data import build_database
+from lessons_loop.deploy.demo.sql_tool import open_read_only
 from support.demo import call_tool, load_tool
 
 HOURS = (
@@ -57,6 +60,8 @@ def test_bounded_query_by_key_answers(tool: Any) -> None:
         " ON m.site_id = s.site_id WHERE m.serial_raw LIKE '%4711%'",
         "SELECT m.machine_id FROM (SELECT 'SN 4711' v) JOIN equipment_machine m"
         " ON m.serial_raw = v",
+        "SELECT b.serial_key FROM equipment_machine a JOIN equipment_machine b"
+        " ON b.serial_raw = a.serial_raw WHERE a.site_id = 1",
         "SELECT serial_raw FROM equipment_machine WHERE serial_key > ''",
         "SELECT machine_id FROM equipment_machine WHERE machine_id IN"
         " (SELECT machine_id FROM equipment_machine WHERE serial_raw LIKE '%4711%')",
@@ -90,8 +95,9 @@ def test_refuses_telemetry_without_a_day(tool: Any, tail: str) -> None:
 
 def test_every_read_of_telemetry_needs_a_bound(tool: Any) -> None:
     sql = (
-        "WITH x AS (SELECT * FROM telemetry_hours) SELECT (SELECT SUM(hours) FROM x WHERE"
-        " machine_id = 1 AND day_key > 20260101), (SELECT SUM(hours) FROM x) LIMIT 1"
+        "WITH x AS NOT MATERIALIZED (SELECT * FROM telemetry_hours)"
+        " SELECT (SELECT SUM(hours) FROM x WHERE machine_id = 1 AND day_key > 20260101),"
+        " (SELECT SUM(hours) FROM x) LIMIT 1"
     )
     assert "no lower bound" in run(tool, sql)["error"]
 
@@ -133,6 +139,7 @@ def test_big_tables_need_a_limit(tool: Any, sql: str, refused: bool) -> None:
         "ATTACH DATABASE 'other.db' AS other",
         "PRAGMA writable_schema = 1",
         "SELECT * FROM pragma_journal_mode('delete')",
+        "SELECT file FROM pragma_database_list",
         "VACUUM INTO 'copy.db'",
         "REINDEX",
         "BEGIN IMMEDIATE",
@@ -148,6 +155,12 @@ def test_nothing_but_reading(tool: Any, database: Path, sql: str) -> None:
     assert "error" in run(tool, sql)
     assert hashlib.sha256(database.read_bytes()).hexdigest() == before
     assert [entry.name for entry in database.parent.iterdir()] == [database.name]
+
+
+def test_file_itself_is_open_for_reading_only(database: Path) -> None:
+    connection = open_read_only(str(database))
+    with closing(connection), pytest.raises(sqlite3.OperationalError, match="readonly"):
+        connection.execute("DELETE FROM work_order")
 
 
 @pytest.mark.parametrize("sql", ["SELECT serial FROM equipment_machine", "SELECT NOW()"])

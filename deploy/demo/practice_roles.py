@@ -27,7 +27,6 @@ DEMO_TABLES = (
 _LINE = re.compile(
     r"^\[(\d+)\] (USER|ASSISTANT|CALL|RESULT|FAILED|DOCUMENT)\b([^:\n]*):[ ]?", re.MULTILINE
 )
-_RESULT_LINE = re.compile(r"^\[\d+\] RESULT\b.*rows", re.MULTILINE)
 _TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)", re.IGNORECASE)
 _DIRECTIVE = re.compile(
     r"ignore (?:all|any|previous|the)|disregard|system prompt|\bapprove\b|you are the reviewer"
@@ -149,17 +148,40 @@ def trigger_of(sql: str) -> str:
     return "looking up a machine by its serial number, such as its work orders, site or model"
 
 
-def review_reply(candidate: str) -> str:
+def review_reply(prompt: str) -> str:
     """Return reasons and a strict last line on a candidate, REJECT when unsure."""
-    if _DIRECTIVE.search(candidate):
-        reason, verdict = "the candidate speaks to its reviewer", "REJECT"
-    elif not any(table in candidate for table in DEMO_TABLES):
-        reason, verdict = "it does not speak of the demo data, which is all I know", "REJECT"
-    elif not _RESULT_LINE.search(candidate.replace("\\n", "\n")):  # inside JSON
-        reason, verdict = "the evidence shows no result of a query that worked", "REJECT"
-    else:
-        reason, verdict = (
-            "the excerpt shows a query with the advised columns and the rows it returned",
-            "PROMOTE",
-        )
+    verdict, reason = judge_candidate(read_candidate(prompt))
     return f"Practice model (a script, not a language model): {reason}.\nVERDICT: {verdict}"
+
+
+def read_candidate(prompt: str) -> dict[str, Any]:
+    """Return the JSON object in a review prompt, empty when there is none."""
+    start, end = prompt.find("{"), prompt.rfind("}")
+    try:
+        found = json.loads(prompt[start : end + 1])
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def judge_candidate(candidate: dict[str, Any]) -> tuple[str, str]:
+    """Return the verdict and why."""
+    text = str((candidate.get("lesson") or {}).get("text", ""))
+    seen = [sighting for sighting in candidate.get("evidence") or () if isinstance(sighting, dict)]
+    whole = json.dumps(candidate, ensure_ascii=False)
+    if not any(table in text for table in DEMO_TABLES):
+        return "REJECT", "it does not speak of the demo data, which is all I know"
+    if _DIRECTIVE.search(whole) or any(sighting.get("orders_in_excerpt") for sighting in seen):
+        return "REJECT", "something in it gives orders to its reader"
+    if not any(_shows_success(text, str(sighting.get("excerpt"))) for sighting in seen):
+        return "REJECT", "no excerpt shows the advised columns in a query that returned rows"
+    return "PROMOTE", "the excerpt shows a query with the advised columns and the rows it returned"
+
+
+def _shows_success(text: str, excerpt: str) -> bool:
+    """Say whether the last call in an excerpt uses what the lesson names, and returned rows."""
+    lines = read_numbered(excerpt)
+    calls = [line.text for line in lines if line.role in ("CALL", "FAILED")]
+    worked = [line for line in lines if line.role == "RESULT" and '"rows":[[' in line.text]
+    named = set(re.findall(r"[a-z]+(?:_[a-z]+)+", text))
+    return bool(worked) and named <= set(re.findall(r"[a-z]+(?:_[a-z]+)+", " ".join(calls)))
