@@ -155,6 +155,14 @@ def find_injection(text: str) -> Iterator[Finding]:
         yield holds("injection", f"may speak about the loop itself: '{found.group()[:60]}'")
 
 
+def find_reviewer_orders(text: str) -> Iterator[str]:
+    """Yield stretches of evidence that order a reviewer or model about: a person has to look."""
+    plain = unicodedata.normalize("NFKC", text)
+    for pattern in (_IGNORE, _IGNORE_ELSEWHERE, _REVIEWER):
+        if found := pattern.search(plain):
+            yield found.group().strip()[:60]
+
+
 _URL = re.compile(r"\b([a-z][a-z0-9+.-]{1,20})://([^\s'\"<>)\]]*)", _I)
 _MAIL = re.compile(r"[\w.+%-]+@([a-z0-9-]+(?:\.[a-z0-9-]+)+)", _I)
 _HOST = re.compile(

@@ -52,8 +52,15 @@ class Archived(BaseModel):
     ledger_ref: int = 0
     candidate: Candidate | None = None
     """What staging held, so that a held lesson can be judged again."""
+    sightings: tuple[Candidate, ...] = ()
+    """Further sightings of a held lesson, so that users can be counted later."""
     curated: Curated | None = None
     """What curated held, counters included."""
+
+    @property
+    def all_sightings(self) -> tuple[Candidate, ...]:
+        """Return every sighting the row came with."""
+        return ((self.candidate,) if self.candidate else ()) + self.sightings
 
     @property
     def id(self) -> str:

@@ -1,0 +1,119 @@
+"""Look up what the store knows about a group: neighbour, earlier decisions, findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lessons_loop.filter.embed import Vectors
+from lessons_loop.filter.models import Curated, Lesson, Status
+from lessons_loop.promote.findings import Finding
+from lessons_loop.promote.gate import Rules, Situation, examine, judge
+from lessons_loop.promote.groups import Group
+from lessons_loop.promote.records import Archived, Neighbour, Verdict
+from lessons_loop.promote.session import GateSession
+from lessons_loop.promote.similarity import DUPLICATE, nearest, repeats
+
+OUT = (Status.REJECTED, Status.STALE, Status.SUPERSEDED)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One group with everything the rules found out about it."""
+
+    group: Group
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    history: tuple[dict[str, Any], ...] = ()
+    """Earlier decisions from the ledger, oldest first."""
+
+
+class Casebook:
+    """Makes cases from one session's present state."""
+
+    def __init__(self, session: GateSession, rules: Rules) -> None:
+        self.session = session
+        self.rules = rules
+        self._decisions: dict[str, list[dict[str, Any]]] | None = None
+
+    @property
+    def compares(self) -> bool:
+        """Whether there is an embedder to compare with."""
+        return self.session.embedder is not None
+
+    def vector(self, lesson: Lesson) -> Vectors:
+        """Return a lesson's unit vector, shape (dimension,); raise EmbedError."""
+        row: Vectors = self.session.embed([lesson.embedded_text])[0]
+        return row
+
+    def case(self, group: Group) -> Case:
+        """Judge a group against curated and archive as they stand now."""
+        earlier = self.earlier(group.lesson)
+        situation = Situation(self.neighbour(group.lesson), earlier, self.compares)
+        verdict = judge(group, situation, self.rules)
+        if verdict.neighbour is None:
+            verdict = replace(verdict, neighbour=situation.neighbour)
+        findings = examine(group.lesson, group.candidates, self.rules)
+        keys = {group.key, *(row.lesson.key for row in earlier)}
+        return Case(group, verdict, findings, tuple(self.decisions(keys)))
+
+    def recase(self, case: Case, lesson: Lesson) -> Case:
+        """Judge the same sightings again under another wording."""
+        return self.case(replace(case.group, lesson=lesson))
+
+    def neighbour(self, lesson: Lesson) -> Neighbour | None:
+        """Return the curated lesson that matters most; without an embedder, an equal one."""
+        curated = self.session.curated
+        if not self.compares:
+            same = curated.get(lesson.key)
+            return Neighbour(same, 1.0, DUPLICATE) if same else None
+        keys, vectors = self.session.nearest_vectors()
+        rows: list[Curated] = [curated[key] for key in keys]
+        if not rows:
+            return None
+        return nearest(lesson, self.vector(lesson), rows, vectors, self.rules.dup_threshold)
+
+    def earlier(self, lesson: Lesson) -> tuple[Archived, ...]:
+        """Return rejected or retired lessons that say the same, oldest decision first."""
+        archive = self.session.archive
+        found = {
+            row.id: row for row in archive.values() if row.status in OUT and _same(row, lesson)
+        }
+        if self.compares:
+            found |= {row.id: row for row in self._repeated(lesson)}
+        return tuple(sorted(found.values(), key=lambda row: row.ledger_ref))
+
+    def _repeated(self, lesson: Lesson) -> Iterable[Archived]:
+        ids, vectors = self.session.archive_vectors()
+        if not ids:
+            return
+        cosines = vectors @ self.vector(lesson)
+        for at in map(int, np.flatnonzero(cosines >= self.rules.dup_threshold)):
+            row = self.session.archive[ids[at]]
+            if row.status in OUT and repeats(
+                lesson, row.lesson, float(cosines[at]), self.rules.dup_threshold
+            ):
+                yield row
+
+    def decisions(self, keys: Iterable[str]) -> list[dict[str, Any]]:
+        """Return the ledger's decisions on these lessons, oldest first."""
+        if self._decisions is None:
+            self._decisions = {}
+            for entry in self.session.ledger.entries():
+                plain = {
+                    "n": entry.n,
+                    "at": entry.at,
+                    "action": entry.action.value,
+                    "actor": entry.actor.name or entry.actor.model or entry.actor.kind,
+                    "reason": entry.reason,
+                }
+                self._decisions.setdefault(entry.key, []).append(plain)
+        found = [decision for key in set(keys) for decision in self._decisions.get(key, [])]
+        return sorted(found, key=lambda decision: int(decision["n"]))
+
+
+def _same(row: Archived, lesson: Lesson) -> bool:
+    return row.lesson.key == lesson.key

@@ -1,0 +1,281 @@
+"""What the gate's commands do once their flags are read: open, decide, print."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from lessons_loop.filter.errors import EmbedError, InvalidLesson, LessonsError
+from lessons_loop.filter.llm import HttpModel
+from lessons_loop.promote import render
+from lessons_loop.promote.cases import Case, Casebook
+from lessons_loop.promote.embedders import parse_embedding
+from lessons_loop.promote.gate import Mode, Rules
+from lessons_loop.promote.lookup import (
+    check_prefix,
+    decide,
+    find_waiting,
+    list_waiting,
+    only,
+)
+from lessons_loop.promote.records import Actor, Decision
+from lessons_loop.promote.review import HumanReviewer, ModelReviewer
+from lessons_loop.promote.run import Outcome, Reviewer, RunOptions, RunReport, run_gate
+from lessons_loop.promote.session import GateSession, GateSettings, open_gate
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class GateFlags:
+    """The flags every command of the gate shares."""
+
+    store: str
+    domain: str
+    state_dir: Path | None
+    embedding: str
+    dry_run: bool = False
+    dup_threshold: float = 0.90
+    min_users: int = 2
+    allow_host: Sequence[str] | None = None
+    as_json: bool = False
+
+    def rules(self) -> Rules:
+        """Return what the run judges by."""
+        hosts = [*(self.allow_host or ()), *os.environ.get("LESSONS_ALLOW_HOSTS", "").split(",")]
+        return Rules(
+            self.dup_threshold, self.min_users, tuple(host.strip() for host in hosts if host)
+        )
+
+    def settings(self, *, embedding: bool = True) -> GateSettings:
+        """Return where the gate works; raise EmbedError."""
+        setting = self.embedding if embedding else ""
+        embedder = parse_embedding(setting, os.environ)
+        return GateSettings(self.store, self.domain, self.state_dir, embedder, self.dry_run)
+
+
+def run_over_all(flags: GateFlags, mode_name: str, llm: tuple[str, str, str]) -> None:
+    """Judge every candidate; exit 1 when the review ended early, 130 after Ctrl-C."""
+    mode = Mode(mode_name)
+    reviewer = _reviewer(mode, llm)
+    console = render.make_console()
+    would = flags.dry_run or mode is Mode.NONE
+    if flags.dry_run and not flags.as_json:
+        console.print(render.DRY_RUN)
+
+    def show(outcome: Outcome) -> None:
+        if not flags.as_json:
+            console.print(render.outcome_line(outcome, would=would), soft_wrap=True)
+
+    with open_gate(flags.settings()) as session, _progress(mode) as progress:
+        options = RunOptions(mode, flags.rules())
+        report = run_gate(session, options, reviewer, show, progress)
+    _print_report(console, report, flags.as_json)
+    if report.error:
+        raise LessonsError(report.error)
+    if isinstance(reviewer, HumanReviewer) and reviewer.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def decide_named(
+    flags: GateFlags, ids: Sequence[str], word: str, reason: str, supersede: str = ""
+) -> None:
+    """Promote or reject the named lessons as a person's decision."""
+    wanted = (Decision(word), " ".join(reason.split()), Actor(kind="human", name=_login()))
+    with open_gate(flags.settings()) as session:
+        outcomes = decide(session, ids, wanted, flags.rules(), supersede)
+        content = [outcome.as_dict() for outcome in outcomes]
+    if flags.as_json:
+        _print_json({"dry_run": flags.dry_run, "verdicts": content})
+        return
+    console = render.make_console()
+    lines = [render.outcome_line(outcome, would=flags.dry_run) for outcome in outcomes]
+    framed = [render.DRY_RUN, *lines, render.DRY_RUN] if flags.dry_run else lines
+    for line in framed:
+        console.print(line, soft_wrap=True)
+
+
+def list_all(flags: GateFlags) -> None:
+    """Print what waits for a decision."""
+    with _reading_gate(flags) as session:
+        cases = list_waiting(session, flags.rules()).cases()
+        unreadable = session.unreadable
+    rows = [render.waiting_row(case) for case in cases]
+    if flags.as_json:
+        staged = [row for row in rows if row["status"] == "candidate"]
+        held = [row for row in rows if row["status"] == "held"]
+        _print_json({"candidates": staged, "held": held, "unreadable": unreadable})
+        return
+    console = render.make_console()
+    if not rows:
+        console.print(f"no candidates in {flags.domain}")
+    for title, wanted in (("candidates", True), ("held", False)):
+        if chosen := [case for case in cases if bool(case.group.staged) is wanted]:
+            console.print(f"{title}: {len(chosen)}")
+            console.print(render.waiting_table(chosen))
+    if unreadable:
+        console.print(f"{unreadable} unreadable row(s) in staging")
+
+
+def show_one(flags: GateFlags, prefix: str) -> None:
+    """Print one lesson, wherever it is; raise InvalidLesson."""
+    check_prefix(prefix)
+    with _reading_gate(flags) as session:
+        found = _find_anywhere(session, flags.rules(), prefix)
+    if flags.as_json:
+        _print_json(found["json"])
+        return
+    console = render.make_console()
+    for line in found["lines"]:
+        console.print(line, soft_wrap=True)
+
+
+def _find_anywhere(session: GateSession, rules: Rules, prefix: str) -> dict[str, Any]:
+    book = Casebook(session, rules)
+    if rows := [row for key, row in session.curated.items() if key.startswith(prefix)]:
+        row = only(rows, prefix, "lesson")
+        decisions = book.decisions([row.key])
+        return _shown("curated", render.curated_lines(row, decisions), row, decisions)
+    listing = list_waiting(session, rules)
+    try:
+        group = find_waiting(listing, prefix)
+    except InvalidLesson:
+        archived = [r for r in session.archive.values() if r.lesson.key.startswith(prefix)]
+        latest = {r.lesson.key: r for r in sorted(archived, key=lambda r: r.ledger_ref)}
+        past = only(list(latest.values()), prefix, "lesson")
+        decisions = book.decisions([past.lesson.key])
+        return _shown(past.status.value, render.archived_lines(past, decisions), past, decisions)
+    case = listing.book.case(group)
+    status = "candidate" if group.staged else group.held[0].status.value
+    lines = [f"id:        {group.key}", f"status:    {status}", *render.case_lines(case)[1:]]
+    decisions = book.decisions([group.key])
+    return {"lines": lines, "json": _case_json(case, status, decisions)}
+
+
+def _shown(
+    status: str, lines: list[str], row: Any, decisions: list[dict[str, Any]]
+) -> dict[str, Any]:
+    content = {"status": status, **row.model_dump(mode="json"), "decisions": decisions}
+    return {"lines": lines, "json": content}
+
+
+def _case_json(case: Case, status: str, decisions: list[dict[str, Any]]) -> dict[str, Any]:
+    outcome = Outcome(case, case.verdict, case.group.lesson)
+    evidence = [
+        {"at": seen.at, **seen.evidence.model_dump(mode="json")} for seen in case.group.candidates
+    ]
+    return {
+        "status": status,
+        **outcome.as_dict(),
+        "tags": list(case.group.lesson.tags),
+        "evidence": evidence,
+        "decisions": decisions,
+    }
+
+
+@contextmanager
+def _reading_gate(flags: GateFlags) -> Iterator[GateSession]:
+    """Open the gate; a dead embedding engine costs the comparison, not the list."""
+    with ExitStack() as stack:
+        try:
+            session = stack.enter_context(open_gate(flags.settings()))
+        except EmbedError as error:
+            typer.echo(f"lessons: {error}; shown without comparison", err=True)
+            session = stack.enter_context(open_gate(flags.settings(embedding=False)))
+        yield session
+
+
+def _reviewer(mode: Mode, llm: tuple[str, str, str]) -> Reviewer | None:
+    if mode is Mode.LLM:
+        return ModelReviewer(HttpModel(*llm))
+    if mode is not Mode.HUMAN:
+        return None
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise LessonsError(
+            "human review needs a terminal: use --review llm, --auto, or `lessons candidates`"
+        )
+    return HumanReviewer(ConsoleTerminal(render.make_console()), _login())
+
+
+class ConsoleTerminal:
+    """A person at a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def show(self, case: Case) -> None:
+        """Print a case."""
+        for line in render.case_lines(case):
+            self.console.print(line, soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        """Print one line."""
+        self.console.print(text, soft_wrap=True)
+
+    def ask(self, question: str) -> str:
+        """Return one line of input."""
+        return input(question)
+
+    def edit(self, text: str) -> str | None:
+        """Open $EDITOR; without one, ask for each line."""
+        if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
+            return click.edit(text, extension=".yaml")
+        lines = []
+        for line in text.splitlines():
+            name, colon, old = line.partition(": ")
+            if line.startswith(("#", "- ")) or not colon:
+                lines.append(line)
+                continue
+            new = self.ask(f"{name} [{render.plain(old)}]: ").strip()
+            lines.append(f"{name}: {json.dumps(new, ensure_ascii=False)}" if new else line)
+        changed = "\n".join(lines)
+        return changed if changed != text.rstrip("\n") else None
+
+
+@contextmanager
+def _progress(mode: Mode) -> Iterator[Any]:
+    """Show a bar on stderr for what takes long; none while a person is asked."""
+    console = Console(stderr=True)
+    if mode is Mode.HUMAN or not console.is_terminal:
+        yield lambda what, done, total: None
+        return
+    with Progress(console=console, transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done)
+
+        yield show
+
+
+def _print_report(console: Console, report: RunReport, as_json: bool) -> None:
+    if as_json:
+        _print_json(report.as_dict())
+        return
+    for line in render.report_lines(report):
+        console.print(line, soft_wrap=True)
+
+
+def _print_json(content: Any) -> None:
+    typer.echo(json.dumps(content, ensure_ascii=False, indent=2))
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

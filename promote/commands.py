@@ -1,0 +1,203 @@
+"""The gate's commands: promote, reject, candidates, show.
+
+Without ids `promote` runs over all candidates. Without a mode it is a preview:
+the verdicts are shown and nothing is written.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from lessons_loop.promote.command_runs import GateFlags
+
+Store = Annotated[str, typer.Option(envvar="LESSONS_STORE", help="Folder of the lesson store.")]
+StateDir = Annotated[
+    Path | None, typer.Option(envvar="LESSONS_STATE", help="Default: STORE/state.")
+]
+Domain = Annotated[str, typer.Option(envvar="LESSONS_DOMAIN", help="One domain.")]
+Embedding = Annotated[
+    str,
+    typer.Option(
+        envvar="LESSONS_EMBEDDING", help="openai:MODEL@URL or sentence-transformers:NAME_OR_FOLDER."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would be done.")]
+Threshold = Annotated[
+    float, typer.Option(min=0.5, max=1.0, help="Cosine from which a repetition is a duplicate.")
+]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(help="Host a lesson may name; repeatable, or comma list in LESSONS_ALLOW_HOSTS."),
+]
+Ids = Annotated[list[str], typer.Argument(help="Ids, or their first six characters or more.")]
+Reason = Annotated[str, typer.Option(help="Why; required with ids, kept in the ledger.")]
+
+
+class ReviewBy(StrEnum):
+    """Who reviews."""
+
+    HUMAN = "human"
+    LLM = "llm"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the gate's commands to an app."""
+    app.command("promote")(promote)
+    app.command("reject")(reject)
+    app.command("candidates")(candidates)
+    app.command("show")(show)
+
+
+def promote(
+    store: Store,
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Promote these; without ids: judge all candidates.")
+    ] = None,
+    reason: Reason = "",
+    supersede: Annotated[str, typer.Option(help="Id of the curated lesson that goes.")] = "",
+    domain: Domain = "sql",
+    state_dir: StateDir = None,
+    embedding: Embedding = "",
+    dry_run: DryRun = False,
+    dup_threshold: Threshold = 0.90,
+    review: Annotated[ReviewBy | None, typer.Option(help="Who reviews.")] = None,
+    llm_url: Annotated[
+        str, typer.Option(envvar="LESSONS_LLM_URL", help="OpenAI-compatible URL of the reviewer.")
+    ] = "",
+    llm_model: Annotated[
+        str, typer.Option(envvar="LESSONS_LLM_MODEL", help="Model that reviews.")
+    ] = "",
+    llm_api_key: Annotated[
+        str,
+        typer.Option(
+            envvar="LESSONS_LLM_API_KEY", show_default=False, help="Its key; better in the env."
+        ),
+    ] = "",
+    auto: Annotated[
+        bool, typer.Option("--auto", help="Promote what no rule stands against, unreviewed.")
+    ] = False,
+    min_users: Annotated[
+        int, typer.Option(min=1, help="Users in chats of their own a promotion needs.")
+    ] = 2,
+    unattended: Annotated[
+        bool, typer.Option("--unattended", help="For timers: never asks, 0 when nothing to do.")
+    ] = False,
+    allow_host: AllowHost = None,
+    as_json: AsJson = False,
+) -> None:
+    """Judge all candidates, or promote the ones you name.
+
+    Without --review, --auto or --unattended it is a preview: nothing is written.
+    --unattended alone lets the rules reject, hold and count repeats, and promotes nothing.
+
+    Example: lessons promote --review human
+    """
+    from lessons_loop.promote.command_runs import GateFlags, decide_named, run_over_all
+
+    flags = GateFlags(
+        store, domain, state_dir, embedding, dry_run, dup_threshold, min_users, allow_host, as_json
+    )
+    mode = _mode_name(review, auto, unattended)
+    if ids:
+        _refuse_mode(mode)
+        _require_reason(reason)
+        decide_named(flags, ids, "promote", reason, supersede)
+        return
+    if reason or supersede:
+        raise typer.BadParameter("--reason and --supersede go with ids")
+    _require_model(mode, llm_url, llm_model)
+    run_over_all(flags, mode, (llm_url, llm_model, llm_api_key))
+
+
+def reject(
+    ids: Ids,
+    store: Store,
+    reason: Reason = "",
+    domain: Domain = "sql",
+    state_dir: StateDir = None,
+    embedding: Embedding = "",
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Reject candidates or held lessons by id.
+
+    Example: lessons reject 3f2a9c --reason "true for one customer only"
+    """
+    from lessons_loop.promote.command_runs import decide_named
+
+    _require_reason(reason)
+    decide_named(
+        _flags(store, domain, state_dir, embedding, dry_run, as_json), ids, "reject", reason
+    )
+
+
+def candidates(
+    store: Store,
+    domain: Domain = "sql",
+    state_dir: StateDir = None,
+    embedding: Embedding = "",
+    as_json: AsJson = False,
+) -> None:
+    """List what waits for a decision: candidates and held lessons.
+
+    Example: lessons candidates --domain sql
+    """
+    from lessons_loop.promote.command_runs import list_all
+
+    list_all(_flags(store, domain, state_dir, embedding, False, as_json))
+
+
+def show(
+    id_: Annotated[str, typer.Argument(metavar="ID", help="Id, or its first six characters.")],
+    store: Store,
+    domain: Domain = "sql",
+    state_dir: StateDir = None,
+    embedding: Embedding = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show one lesson: wording, evidence, nearest curated lesson, every decision.
+
+    Example: lessons show 3f2a9c
+    """
+    from lessons_loop.promote.command_runs import show_one
+
+    show_one(_flags(store, domain, state_dir, embedding, False, as_json), id_)
+
+
+def _flags(
+    store: str, domain: str, state_dir: Path | None, embedding: str, dry_run: bool, as_json: bool
+) -> GateFlags:
+    from lessons_loop.promote.command_runs import GateFlags
+
+    return GateFlags(store, domain, state_dir, embedding, dry_run, as_json=as_json)
+
+
+def _mode_name(review: ReviewBy | None, auto: bool, unattended: bool) -> str:
+    if review and auto:
+        raise typer.BadParameter("--auto and --review exclude each other")
+    if unattended and review is ReviewBy.HUMAN:
+        raise typer.BadParameter("--unattended never asks: use --review llm or --auto")
+    if review:
+        return review.value
+    return "auto" if auto else "rules" if unattended else "none"
+
+
+def _refuse_mode(mode: str) -> None:
+    if mode != "none":
+        raise typer.BadParameter("with ids you decide: leave out --review, --auto, --unattended")
+
+
+def _require_reason(reason: str) -> None:
+    if not reason.strip():
+        raise typer.BadParameter("give --reason TEXT: a decision without a reason is none")
+
+
+def _require_model(mode: str, url: str, model: str) -> None:
+    if mode == "llm" and not (url.strip() and model.strip()):
+        raise typer.BadParameter("--review llm needs --llm-url and --llm-model")

@@ -1,0 +1,150 @@
+"""Judge one group of candidates by rules: pure, from what is known to a verdict.
+
+Steps of DESIGN section 5, in order: evidence and lint, near-duplicate of curated,
+seen before, corroboration. A verdict PROMOTE means "no rule stands against it";
+whether anybody then promotes it is review's part.
+Covered: every rule fails closed: without an embedder nothing is promoted.
+Not covered: whether the advice is good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lessons_loop.filter.models import Candidate, Lesson, Status
+from lessons_loop.promote.evidence_check import check_evidence
+from lessons_loop.promote.findings import Finding, Severity
+from lessons_loop.promote.groups import Group, count_users
+from lessons_loop.promote.lint import lint
+from lessons_loop.promote.records import Actor, Archived, Decision, Neighbour, Verdict
+from lessons_loop.promote.similarity import CONFLICT, DUP_THRESHOLD, DUPLICATE, UNRELATED
+
+RELATION_REASONS = {
+    DUPLICATE: "says nothing that lesson {key} does not say (similarity {score:.2f})",
+    CONFLICT: "differs from lesson {key} where both cannot be followed (similarity {score:.2f})",
+    "related": "is close to lesson {key} (similarity {score:.2f}): a person has to compare them",
+}
+
+
+class Mode(StrEnum):
+    """Who decides on what no rule stands against."""
+
+    NONE = "none"
+    """Nobody: a preview."""
+    RULES = "rules"
+    """`--unattended` alone: rules hold, reject and fold; nothing is promoted."""
+    HUMAN = "human"
+    LLM = "llm"
+    AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a run judges by."""
+
+    dup_threshold: float = DUP_THRESHOLD
+    min_users: int = 2
+    """Distinct users in distinct chats an unattended promotion needs."""
+    allow_hosts: tuple[str, ...] = ()
+    check_evidence: bool = True
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What the store knows about a group."""
+
+    neighbour: Neighbour | None = None
+    """The curated lesson that matters most, None when there is none near."""
+    earlier: tuple[Archived, ...] = ()
+    """Rejected or retired lessons that say the same, newest last."""
+    compared: bool = True
+    """False: no embedder, so nearness is unknown."""
+
+
+def examine(lesson: Lesson, candidates: Sequence[Candidate], rules: Rules) -> tuple[Finding, ...]:
+    """Return the findings of step 1, rejecting ones first.
+
+    One sighting with sound evidence is enough; else the best one's findings count.
+    """
+    evidence = min((_evidence(seen, rules) for seen in candidates), key=_weight, default=())
+    found = (*evidence, *lint(lesson, rules.allow_hosts))
+    return tuple(sorted(found, key=lambda finding: finding.severity is not Severity.REJECT))
+
+
+def judge(group: Group, situation: Situation, rules: Rules) -> Verdict:
+    """Return the rules' verdict on a group; the first rule that stands against it decides."""
+    findings = examine(group.lesson, group.candidates, rules)
+    verdict = (
+        _by_shape(findings)
+        or _by_neighbour(situation)
+        or _by_severity(findings, Severity.HOLD, Decision.HOLD)
+        or _by_history(situation)
+        or _by_sightings(group, rules)
+    )
+    return verdict or _verdict(
+        Decision.PROMOTE, "all-rules", "no rule stands against it", situation
+    )
+
+
+def _by_shape(findings: Sequence[Finding]) -> Verdict | None:
+    return _by_severity(findings, Severity.REJECT, Decision.REJECT)
+
+
+def _by_severity(
+    findings: Sequence[Finding], severity: Severity, decision: Decision
+) -> Verdict | None:
+    for finding in findings:
+        if finding.severity is severity:
+            return _verdict(decision, finding.rule, finding.sentence)
+    return None
+
+
+def _by_neighbour(situation: Situation) -> Verdict | None:
+    near = situation.neighbour
+    if near is not None and near.relation != UNRELATED:
+        decision = Decision.DUPLICATE if near.relation == DUPLICATE else Decision.HOLD
+        reason = RELATION_REASONS[near.relation].format(
+            key=near.curated.key[:12], score=near.similarity
+        )
+        return _verdict(decision, near.relation, reason, situation)
+    if not situation.compared:
+        return _verdict(
+            Decision.SKIP, "no-embedder", "not compared with curated: set LESSONS_EMBEDDING"
+        )
+    return None
+
+
+def _by_history(situation: Situation) -> Verdict | None:
+    if not situation.earlier:
+        return None
+    last = situation.earlier[-1]
+    word = "rejected" if last.status is Status.REJECTED else f"retired ({last.status.value})"
+    return _verdict(
+        Decision.HOLD, "seen-before", f"was {word} on {last.at[:10]}: {last.reason}", situation
+    )
+
+
+def _by_sightings(group: Group, rules: Rules) -> Verdict | None:
+    sound = [seen for seen in group.candidates if not _weight(_evidence(seen, rules))[0]]
+    users = count_users(sound)
+    if users >= rules.min_users:
+        return None
+    reason = f"shown by {users} user(s) in separate chats, {rules.min_users} needed"
+    return _verdict(Decision.HOLD, "min-users", reason)
+
+
+def _evidence(candidate: Candidate, rules: Rules) -> tuple[Finding, ...]:
+    return check_evidence(candidate) if rules.check_evidence else ()
+
+
+def _weight(findings: Sequence[Finding]) -> tuple[bool, int]:
+    return any(found.severity is Severity.REJECT for found in findings), len(findings)
+
+
+def _verdict(
+    decision: Decision, rule: str, reason: str, situation: Situation | None = None
+) -> Verdict:
+    neighbour = situation.neighbour if situation else None
+    return Verdict(decision, rule, reason, Actor(kind="rule", name=rule), neighbour)

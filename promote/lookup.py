@@ -1,0 +1,151 @@
+"""Find what a person names: candidates, held and other lessons by the start of their id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lessons_loop.filter.errors import EmbedError, InvalidLesson
+from lessons_loop.filter.models import Curated, Status
+from lessons_loop.promote.cases import Case, Casebook
+from lessons_loop.promote.changes import Resolution
+from lessons_loop.promote.clock import iso
+from lessons_loop.promote.gate import Rules
+from lessons_loop.promote.groups import Group, group_repeats
+from lessons_loop.promote.lint import blocking
+from lessons_loop.promote.records import Actor, Archived, Decision, Verdict
+from lessons_loop.promote.run import Outcome, apply_resolution
+from lessons_loop.promote.session import GateSession
+
+LEAST_PREFIX = 6
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What is waiting for a decision, and the book that judged it."""
+
+    groups: tuple[Group, ...]
+    book: Casebook
+
+    def cases(self) -> list[Case]:
+        """Return the groups with the rules' verdicts."""
+        return [self.book.case(group) for group in self.groups]
+
+
+def list_waiting(session: GateSession, rules: Rules) -> Listing:
+    """Return staged and held lessons, grouped; raise StoreError, EmbedError."""
+    book = Casebook(session, rules)
+    candidates, held = session.candidates(), session.held()
+    vector_of = None
+    if book.compares:
+        lessons = (*(seen.lesson for seen in candidates), *(row.lesson for row in held))
+        session.embed([lesson.embedded_text for lesson in lessons])
+        vector_of = book.vector
+    return Listing(tuple(group_repeats(candidates, held, vector_of, rules.dup_threshold)), book)
+
+
+def find_waiting(listing: Listing, prefix: str) -> Group:
+    """Return the one group an id names; raise InvalidLesson when none or several fit."""
+    found = [group for group in listing.groups if _fits(group, prefix)]
+    if not found:
+        archive = listing.book.session.archive.values()
+        rejected = {row.lesson.key: row for row in archive if row.status is Status.REJECTED}
+        curated = listing.book.session.curated
+        found = [
+            _from_archive(row)
+            for key, row in rejected.items()
+            if key.startswith(prefix) and key not in curated
+        ]
+    return only(found, prefix, "candidate, held or rejected lesson")
+
+
+def find_curated(session: GateSession, prefix: str) -> Curated:
+    """Return the one curated lesson an id names; raise InvalidLesson."""
+    check_prefix(prefix)
+    found = [row for key, row in session.curated.items() if key.startswith(prefix)]
+    return only(found, prefix, "curated lesson")
+
+
+def check_prefix(prefix: str) -> None:
+    """Raise InvalidLesson when an id is too short to name one lesson."""
+    if len(prefix) < LEAST_PREFIX:
+        raise InvalidLesson(f"id {prefix!r} is too short: give at least {LEAST_PREFIX} characters")
+
+
+def only(found: Sequence[Found], prefix: str, what: str) -> Found:
+    """Return the single thing found; raise InvalidLesson."""
+    if len(found) > 1:
+        raise InvalidLesson(f"id {prefix} fits {len(found)} lessons: give more characters")
+    if not found:
+        raise InvalidLesson(f"no {what} starts with {prefix}: `lessons candidates` lists them")
+    return found[0]
+
+
+def _fits(group: Group, prefix: str) -> bool:
+    names = (
+        group.key,
+        *(seen.id for seen in group.candidates),
+        *(r.lesson.key for r in group.held),
+    )
+    return any(name.startswith(prefix) for name in names)
+
+
+def _from_archive(row: Archived) -> Group:
+    return Group(row.lesson, row.all_sightings, (), (row,))
+
+
+def decide(
+    session: GateSession,
+    prefixes: Sequence[str],
+    verdict: tuple[Decision, str, Actor],
+    rules: Rules,
+    supersede: str = "",
+) -> list[Outcome]:
+    """Carry a person's decision out on named lessons; all names are checked first.
+
+    Rules may be overruled, and the ledger keeps which; secrets and hidden characters
+    may not. Raises InvalidLesson, EmbedError, StoreError.
+    """
+    for prefix in prefixes:
+        check_prefix(prefix)
+    listing = list_waiting(session, rules)
+    groups = {group.key: group for group in (find_waiting(listing, one) for one in prefixes)}
+    replaces = find_curated(session, supersede) if supersede else None
+    cases = [listing.book.case(group) for group in groups.values()]
+    if verdict[0] is Decision.PROMOTE:
+        _refuse_unpromotable(session, cases)
+    return [_decide_one(session, case, verdict, replaces) for case in cases]
+
+
+def _refuse_unpromotable(session: GateSession, cases: Sequence[Case]) -> None:
+    if session.embedder is None:
+        raise EmbedError("no embedder: set LESSONS_EMBEDDING, nothing is promoted without one")
+    for case in cases:
+        key = case.group.key
+        if bad := blocking(case.findings):
+            raise InvalidLesson(f"lesson {key[:12]} cannot be promoted: {bad[0].sentence}")
+        if key in session.curated:
+            raise InvalidLesson(f"lesson {key[:12]} is curated already")
+
+
+def _decide_one(
+    session: GateSession,
+    case: Case,
+    wanted: tuple[Decision, str, Actor],
+    replaces: Curated | None,
+) -> Outcome:
+    decision, reason, actor = wanted
+    verdict = Verdict(decision, "person", reason, actor, case.verdict.neighbour)
+    found = Resolution(
+        group=case.group,
+        verdict=verdict,
+        findings=case.findings,
+        at=iso(session.now()),
+        by_rules=case.verdict,
+        replaces=replaces,
+        history=case.history,
+    )
+    apply_resolution(session, found)
+    return Outcome(case, verdict, case.group.lesson)

@@ -1,0 +1,202 @@
+"""Print cases, lists and reports for people; what is hidden or secret is made plain or masked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lessons_loop.filter.models import Candidate, Curated, Lesson
+from lessons_loop.filter.redact import mask
+from lessons_loop.promote.cases import Case
+from lessons_loop.promote.gate import Mode
+from lessons_loop.promote.hidden import reveal
+from lessons_loop.promote.records import Archived, Decision, Neighbour
+from lessons_loop.promote.run import Outcome, RunReport
+from lessons_loop.promote.similarity import UNRELATED
+
+WIDTH = 80
+DRY_RUN = "DRY RUN: nothing is written"
+PREVIEW = (
+    "preview: no mode was given, nothing is written; use --review human|llm, --auto or --unattended"
+)
+_WOULD = {
+    Decision.PROMOTE: "would promote",
+    Decision.HOLD: "would hold",
+    Decision.REJECT: "would reject",
+    Decision.DUPLICATE: "would fold",
+    Decision.SKIP: "would leave",
+}
+_DID = {
+    Decision.PROMOTE: "promoted",
+    Decision.HOLD: "held",
+    Decision.REJECT: "rejected",
+    Decision.DUPLICATE: "duplicate",
+    Decision.SKIP: "left",
+}
+
+
+def make_console() -> Console:
+    """Return a console for stdout: no colours and 80 columns where it is no terminal."""
+    found = Console(highlight=False, markup=False, emoji=False)
+    wide = min(found.width, WIDTH) if found.is_terminal else WIDTH
+    return Console(highlight=False, markup=False, emoji=False, width=wide)
+
+
+def plain(text: str) -> str:
+    """Return text fit for a terminal: secrets masked, hidden characters written out."""
+    return reveal(mask(text))
+
+
+def marked(text: str, words: Iterable[str]) -> str:
+    """Return `text` with the differing words between « and »."""
+    shown = plain(text)
+    wanted = {word.removeprefix("not ") for word in words}
+    if not wanted:
+        return shown
+    pattern = "|".join(re.escape(word) for word in sorted(wanted, key=len, reverse=True))
+    return re.sub(rf"(?<![\w«])({pattern})(?![\w»])", r"«\1»", shown)
+
+
+def case_lines(case: Case) -> list[str]:
+    """Return everything a person needs to decide on a case."""
+    group, near = case.group, case.verdict.neighbour
+    new_words = _words(near, "+")
+    lines = [
+        f"── {group.key[:12]} " + "─" * 40,
+        f"lesson:    {marked(group.lesson.text, new_words)}",
+        f"kind:      {group.lesson.kind.value}",
+        f"trigger:   {plain(group.lesson.trigger)}",
+        f"tags:      {plain(', '.join(group.lesson.tags)) or '-'}",
+        f"sightings: {group.sightings} ({group.users} user(s) in chats of their own)",
+    ]
+    for seen in group.candidates[:3]:
+        lines += evidence_lines(seen)
+    lines += neighbour_lines(near)
+    lines += [f"finding:   {found.rule}: {plain(found.sentence)}" for found in case.findings]
+    lines += [decision_line(decision) for decision in case.history]
+    lines.append(f"rules say: {case.verdict.decision.value} ({plain(case.verdict.reason)})")
+    return lines
+
+
+def evidence_lines(seen: Candidate) -> list[str]:
+    """Return a sighting's proof, quote first."""
+    return [
+        f"evidence:  {seen.evidence.kind.value}, {seen.at}",
+        f"quote:     {plain(seen.evidence.quote)}",
+        *(f"           | {plain(line)}" for line in seen.evidence.excerpt.splitlines()),
+    ]
+
+
+def neighbour_lines(near: Neighbour | None) -> list[str]:
+    """Return the nearest curated lesson with the words only it has marked."""
+    if near is None:
+        return ["nearest:   no curated lesson"]
+    key, score = near.curated.key[:12], f"{near.similarity:.2f}"
+    return [
+        f"nearest:   {key} {near.relation}, similarity {score}",
+        f"           {marked(near.curated.lesson.text, _words(near, '-'))}",
+    ]
+
+
+def decision_line(decision: dict[str, Any]) -> str:
+    """Return one earlier decision."""
+    return (
+        f"decided:   {decision['at']} {decision['action']} by {decision['actor']}: "
+        f"{plain(str(decision['reason']))} (ledger line {decision['n']})"
+    )
+
+
+def curated_lines(row: Curated, decisions: Sequence[dict[str, Any]]) -> list[str]:
+    """Return a curated lesson with its counters and decisions."""
+    return [
+        *_lesson_lines(row.lesson, "curated"),
+        f"since:     {row.since}",
+        f"counted:   {row.occurrences} sightings, {row.distinct_users} users, {row.hits} hits",
+        *([f"replaces:  {row.supersedes[:12]}"] if row.supersedes else []),
+        *(decision_line(decision) for decision in decisions),
+    ]
+
+
+def archived_lines(row: Archived, decisions: Sequence[dict[str, Any]]) -> list[str]:
+    """Return an archived lesson with its proof and decisions."""
+    lines = [*_lesson_lines(row.lesson, row.status.value), f"reason:    {plain(row.reason)}"]
+    for seen in row.all_sightings[:3]:
+        lines += evidence_lines(seen)
+    return [*lines, *(decision_line(decision) for decision in decisions)]
+
+
+def _lesson_lines(lesson: Lesson, status: str) -> list[str]:
+    return [
+        f"id:        {lesson.key}",
+        f"status:    {status}",
+        f"lesson:    {plain(lesson.text)}",
+        f"kind:      {lesson.kind.value}",
+        f"trigger:   {plain(lesson.trigger)}",
+        f"tags:      {plain(', '.join(lesson.tags)) or '-'}",
+        f"source:    {plain(lesson.source)}",
+    ]
+
+
+def waiting_table(cases: Sequence[Case]) -> Table:
+    """Return what waits for a decision as a table of 80 columns."""
+    table = Table(box=None, pad_edge=False, header_style="bold", width=WIDTH)
+    for name, width in (("id", 12), ("kind", 10), ("seen", 4), ("users", 5), ("relation", 9)):
+        table.add_column(name, width=width, min_width=width, no_wrap=True, overflow="ellipsis")
+    table.add_column("text", ratio=1, no_wrap=True, overflow="ellipsis")
+    for case in cases:
+        row = waiting_row(case)
+        cells = ("id", "kind", "sightings", "users", "relation", "text")
+        table.add_row(*(Text(str(row[name])) for name in cells))
+    return table
+
+
+def waiting_row(case: Case) -> dict[str, Any]:
+    """Return one waiting lesson as plain values."""
+    group, near = case.group, case.verdict.neighbour
+    related = near.relation if near and near.relation != UNRELATED else "-"
+    return {
+        "id": group.key[:12],
+        "key": group.key,
+        "status": "candidate" if group.staged else "held",
+        "kind": group.lesson.kind.value,
+        "sightings": group.sightings,
+        "users": group.users,
+        "relation": related if case.verdict.rule != "no-embedder" else "?",
+        "text": plain(group.lesson.text),
+        "trigger": plain(group.lesson.trigger),
+        "verdict": case.verdict.decision.value,
+        "rule": case.verdict.rule,
+    }
+
+
+def outcome_line(outcome: Outcome, *, would: bool) -> str:
+    """Return what became of one lesson, on one line."""
+    verdict = outcome.verdict
+    word = (_WOULD if would else _DID)[verdict.decision]
+    if outcome.not_reviewed:
+        word = "not reviewed"
+    text = plain(outcome.lesson.text)
+    why = f"{verdict.rule}: {plain(verdict.reason)}"
+    return f"{word:13} {outcome.lesson.key[:12]}  {text}\n{'':14}{why}"
+
+
+def report_lines(report: RunReport) -> list[str]:
+    """Return the closing lines of a run."""
+    lines = [f"{report.candidates} candidate(s) in {report.domain}, run {report.run}"]
+    lines.append(", ".join(f"{name} {count}" for name, count in report.counts().items()))
+    if report.mode is Mode.NONE:
+        lines.append(PREVIEW)
+    if report.dry_run:
+        lines.append(DRY_RUN)
+    return lines
+
+
+def _words(near: Neighbour | None, sign: str) -> list[str]:
+    if near is None or near.relation == UNRELATED:
+        return []
+    return [word.removeprefix(sign) for word in near.differences if word.startswith(sign)]

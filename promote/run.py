@@ -1,0 +1,298 @@
+"""Drive one run of the gate: fold events, group candidates, judge, review, apply.
+
+Without a mode nothing is written: the verdicts are a preview. `--unattended` alone
+carries out what rules decide (reject, hold, count duplicates) and promotes nothing.
+A failed or unreadable review is no decision: the candidate stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
+
+from lessons_loop.filter.errors import ModelError
+from lessons_loop.filter.models import Candidate, Curated, Lesson
+from lessons_loop.promote.cases import Case, Casebook
+from lessons_loop.promote.changes import (
+    Resolution,
+    archive_change,
+    describe_finding,
+    describe_neighbour,
+    duplicate_change,
+    masked_lesson,
+    promote_change,
+)
+from lessons_loop.promote.clock import iso
+from lessons_loop.promote.fold import fold_events
+from lessons_loop.promote.gate import Mode, Rules
+from lessons_loop.promote.groups import Group, group_repeats
+from lessons_loop.promote.records import Actor, Decision, Verdict
+from lessons_loop.promote.session import GateSession
+
+FAILURES_IN_A_ROW = 3
+EMBED_BATCH = 64
+
+
+class Review(NamedTuple):
+    """What a reviewer decided on one case."""
+
+    decision: Decision
+    """PROMOTE, REJECT or SKIP."""
+    reason: str
+    actor: Actor
+    edited: Lesson | None = None
+    replaces: Curated | None = None
+    """A curated lesson that is to go."""
+    final: Case | None = None
+    """The case as it stood when the reviewer decided, where the wording was edited."""
+    stop: bool = False
+    """The reviewer ends the run; what is decided stays decided."""
+
+
+class Reviewer(Protocol):
+    """A person or a model that decides where no rule does."""
+
+    def review(self, case: Case, recase: Callable[[Lesson], Case]) -> Review:
+        """Decide on a case; raise ModelError when no decision came about."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run decides."""
+
+    mode: Mode = Mode.NONE
+    rules: Rules = field(default_factory=Rules)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one group."""
+
+    case: Case
+    verdict: Verdict
+    lesson: Lesson
+    not_reviewed: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain values, masked."""
+        group = self.case.group
+        shown = masked_lesson(self.lesson)
+        return {
+            "id": self.lesson.key[:12],
+            "key": self.lesson.key,
+            "kind": shown.kind.value,
+            "text": shown.text,
+            "trigger": shown.trigger,
+            "decision": self.verdict.decision.value,
+            "rule": self.verdict.rule,
+            "reason": self.verdict.reason,
+            "decided_by": self.verdict.actor.kind,
+            "not_reviewed": self.not_reviewed,
+            "sightings": group.sightings,
+            "users": group.users,
+            "neighbour": describe_neighbour(self.case.verdict.neighbour),
+            "findings": [describe_finding(finding) for finding in self.case.findings],
+        }
+
+
+@dataclass
+class RunReport:
+    """What a run did, in numbers and one line per group."""
+
+    run: str
+    domain: str
+    mode: Mode
+    dry_run: bool
+    outcomes: list[Outcome] = field(default_factory=list)
+    candidates: int = 0
+    folded: int = 0
+    unreadable: int = 0
+    error: str = ""
+    """Why the review ended early; empty when it did not."""
+
+    def counts(self) -> dict[str, int]:
+        """Return how many groups went which way, and what else was counted."""
+        found = Counter(outcome.verdict.decision for outcome in self.outcomes)
+        missed = sum(outcome.not_reviewed for outcome in self.outcomes)
+        return {
+            "promoted": found[Decision.PROMOTE],
+            "duplicates": found[Decision.DUPLICATE],
+            "held": found[Decision.HOLD],
+            "rejected": found[Decision.REJECT],
+            "skipped": found[Decision.SKIP] - missed,
+            "not_reviewed": missed,
+            "folded": self.folded,
+            "unreadable": self.unreadable,
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain values."""
+        return {
+            "run": self.run,
+            "domain": self.domain,
+            "mode": self.mode.value,
+            "dry_run": self.dry_run,
+            "candidates": self.candidates,
+            "counts": self.counts(),
+            "error": self.error,
+            "verdicts": [outcome.as_dict() for outcome in self.outcomes],
+        }
+
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is done, how many are done, how many there are."""
+
+
+def no_progress(what: str, done: int, total: int) -> None:
+    """Show nothing."""
+
+
+def run_gate(
+    session: GateSession,
+    options: RunOptions,
+    reviewer: Reviewer | None = None,
+    show: Callable[[Outcome], None] = lambda outcome: None,
+    progress: Progress = no_progress,
+) -> RunReport:
+    """Run the gate once; raise StoreError or EmbedError with earlier decisions kept."""
+    report = RunReport(session.run, session.domain, options.mode, session.dry_run)
+    if options.mode is not Mode.NONE:
+        report.folded = fold_events(session).events
+    candidates = session.candidates()
+    report.candidates, report.unreadable = len(candidates), session.unreadable
+    book = Casebook(session, options.rules)
+    groups = _groups(book, options, candidates, progress)
+    driver = _Driver(session, book, options, reviewer, report)
+    for done, group in enumerate(groups):
+        progress("judging", done, len(groups))
+        outcome = driver.decide(group)
+        report.outcomes.append(outcome)
+        show(outcome)
+        if driver.stopped:
+            break
+    progress("judging", len(groups), len(groups))
+    return report
+
+
+def _groups(
+    book: Casebook, options: RunOptions, candidates: Sequence[Candidate], progress: Progress
+) -> list[Group]:
+    """Return what is to be judged: staged groups, and for a person the held ones too."""
+    held = book.session.held()
+    if book.compares:
+        texts = list(
+            dict.fromkeys(
+                lesson.embedded_text
+                for lesson in (*(seen.lesson for seen in candidates), *(h.lesson for h in held))
+            )
+        )
+        for start in range(0, len(texts), EMBED_BATCH):
+            progress("embedding", start, len(texts))
+            book.session.embed(texts[start : start + EMBED_BATCH])
+    vector_of = book.vector if book.compares else None
+    groups = group_repeats(candidates, held, vector_of, options.rules.dup_threshold)
+    return [group for group in groups if group.staged or options.mode is Mode.HUMAN]
+
+
+class _Driver:
+    """Decides group by group; remembers how the reviewer fares."""
+
+    def __init__(
+        self,
+        session: GateSession,
+        book: Casebook,
+        options: RunOptions,
+        reviewer: Reviewer | None,
+        report: RunReport,
+    ) -> None:
+        self.session = session
+        self.book = book
+        self.mode = options.mode
+        self.reviewer = reviewer
+        self.report = report
+        self.stopped = False
+        self._failures = 0
+
+    def decide(self, group: Group) -> Outcome:
+        case = self.book.case(group)
+        if self.mode is Mode.NONE or case.verdict.decision is Decision.SKIP:
+            return Outcome(case, _preview(case.verdict), group.lesson)
+        asked = case.verdict.decision is Decision.PROMOTE or (
+            self.mode is Mode.HUMAN and case.verdict.decision is Decision.HOLD
+        )
+        if not asked:
+            return self._carry_out(case, case.verdict)
+        if self.mode is Mode.AUTO:
+            return self._carry_out(case, case.verdict)
+        if self.reviewer is None:
+            return Outcome(case, _preview(case.verdict), group.lesson)
+        return self._reviewed(case, self.reviewer)
+
+    def _reviewed(self, case: Case, reviewer: Reviewer) -> Outcome:
+        if self.report.error:
+            return _not_reviewed(case, self.report.error)
+        try:
+            review = reviewer.review(case, lambda lesson: self.book.recase(case, lesson))
+        except ModelError as error:
+            self._failures += 1
+            if self._failures >= FAILURES_IN_A_ROW:
+                self.report.error = f"review ended after {self._failures} failures: {error}"
+            return _not_reviewed(case, str(error))
+        self._failures = 0
+        self.stopped = review.stop
+        verdict = Verdict(
+            review.decision, "review", review.reason, review.actor, case.verdict.neighbour
+        )
+        if review.decision is Decision.SKIP:
+            return Outcome(case, verdict, case.group.lesson)
+        return self._carry_out(case, verdict, review)
+
+    def _carry_out(self, case: Case, verdict: Verdict, review: Review | None = None) -> Outcome:
+        edited = review.edited if review else None
+        if review and review.final:
+            verdict = replace(verdict, neighbour=review.final.verdict.neighbour)
+        resolution = Resolution(
+            group=case.group,
+            verdict=verdict,
+            findings=_final(case, review).findings,
+            at=iso(self.session.now()),
+            by_rules=case.verdict if review else None,
+            edited=edited,
+            replaces=review.replaces if review else None,
+            history=case.history,
+        )
+        apply_resolution(self.session, resolution)
+        return Outcome(case, verdict, edited or case.group.lesson)
+
+
+def apply_resolution(session: GateSession, found: Resolution) -> int:
+    """Carry a decision out through the one write path; return the ledger line's number."""
+    decision, near = found.verdict.decision, found.verdict.neighbour
+    lesson = found.edited or found.group.lesson
+    if decision is Decision.PROMOTE and lesson.key not in session.curated:
+        return session.apply(promote_change(found, session.embed([lesson.embedded_text])))
+    if decision in (Decision.PROMOTE, Decision.DUPLICATE):
+        old = session.curated.get(lesson.key) or (near.curated if near else None)
+        if old is None:
+            raise AssertionError("a duplicate without a neighbour")
+        return session.apply(duplicate_change(found, session.curated.get(old.key, old)))
+    return session.apply(archive_change(found))
+
+
+def _preview(verdict: Verdict) -> Verdict:
+    """Return the verdict as nobody carries it out: what would be promoted is skipped."""
+    if verdict.decision is not Decision.PROMOTE:
+        return verdict
+    reason = "no rule stands against it, nobody decided"
+    return replace(verdict, decision=Decision.SKIP, rule="no-review", reason=reason)
+
+
+def _not_reviewed(case: Case, why: str) -> Outcome:
+    verdict = replace(case.verdict, decision=Decision.SKIP, rule="not-reviewed", reason=why)
+    return Outcome(case, verdict, case.group.lesson, not_reviewed=True)
+
+
+def _final(case: Case, review: Review | None) -> Case:
+    return review.final if review and review.final else case
