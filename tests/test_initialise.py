@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lessons_loop.filter.errors import StoreError
+from lessons_loop.filter.published import read_published
+from lessons_loop.filter.store import StorePaths, open_embedded
+from lessons_loop.promote.initialise import initialise
+from lessons_loop.promote.state import clean_domain
+from support.gate import HashEmbedder, gate
+
+
+def collections(folder: Path) -> dict[str, str]:
+    client = open_embedded(folder)
+    found = {
+        item.name: str(item.configuration_json["hnsw"]["space"])
+        for item in client.list_collections()
+    }
+    client.close()  # type: ignore[attr-defined]
+    return found
+
+
+def picture(root: Path) -> dict[str, Any]:
+    paths = StorePaths(root)
+    files = {
+        str(file.relative_to(root)): file.read_bytes()
+        for file in root.rglob("*")
+        if file.is_file() and "chroma.sqlite3" not in file.name
+    }
+    return {"files": files, "gate": collections(paths.gate), "staging": collections(paths.staging)}
+
+
+def test_store_is_made_with_all_its_parts(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    report = initialise(str(root), ["sql", "openwebui"], HashEmbedder())
+    assert report == (("sql", "openwebui"), ())
+    paths = StorePaths(root)
+    assert collections(paths.gate) == {
+        "sql-lessons": "cosine",
+        "sql-lessons-archive": "cosine",
+        "openwebui-lessons": "cosine",
+        "openwebui-lessons-archive": "cosine",
+    }
+    assert set(collections(paths.staging)) == {
+        "sql-lessons-candidates",
+        "sql-lessons-events",
+        "openwebui-lessons-candidates",
+        "openwebui-lessons-events",
+    }
+    assert stat.S_IMODE(paths.salt.stat().st_mode) == 0o600
+    assert read_published(paths.published("sql")) is not None
+
+
+def test_second_init_changes_nothing(tmp_path: Path) -> None:
+    initialise(str(tmp_path), ["sql"], HashEmbedder())
+    before = picture(tmp_path)
+    assert initialise(str(tmp_path), ["sql"], HashEmbedder()) == ((), ("sql",))
+    assert picture(tmp_path) == before
+
+
+def test_stray_white_space_in_names_is_dropped(tmp_path: Path) -> None:  # T-41
+    assert initialise(f" {tmp_path} ", [" sql\n", "sql"]).created == ("sql",)
+
+
+@pytest.mark.parametrize("name", ["经验", "lessons/prod", "SQL", "", "-a", "a b", "a" * 41, "../x"])
+def test_unusable_name_is_shown_with_its_rule(name: str) -> None:  # T-41
+    with pytest.raises(StoreError, match=r"domain .* is not allowed: 1 to 40 of a-z"):
+        clean_domain(name)
+
+
+@pytest.mark.parametrize(
+    ("store", "reason"),
+    [
+        ("http://localhost:8000", "server stores are not supported yet: give a folder"),
+        ("HTTPS://chroma", "server stores are not supported yet: give a folder"),
+        (" ", "no store given: pass --store or set LESSONS_STORE"),
+    ],
+)
+def test_unusable_store_is_refused(store: str, reason: str) -> None:
+    with pytest.raises(StoreError, match=reason):
+        initialise(store, ["sql"])
+
+
+def test_store_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("")
+    with pytest.raises(StoreError, match="store cannot be used"):
+        initialise(str(tmp_path / "store"), ["sql"])
+
+
+def test_no_domain_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no domain given"):
+        initialise(str(tmp_path), [])
+
+
+def test_gate_makes_its_domain_itself(tmp_path: Path) -> None:
+    with gate(tmp_path) as session:
+        assert session.created
+    with gate(tmp_path) as session:
+        assert not session.created
