@@ -6,11 +6,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.openwebui import Server
+
+from support.openwebui import PLUGIN, Server
 from support.provider import Provider
+from support.teaching import TOOL, TOOL_ID
 
 BUNDLE = Path(__file__).parents[2] / "deploy" / "openwebui" / "lessons_filter.py"
 VALVES: dict[str, object] = {"domains": "sql", "distill_enabled": True, "min_similarity": "0.3"}
+LESSONS = (
+    (
+        "counting gadgets in the warehouse",
+        "Count gadgets in the gadget_ledger table, never by scanning shelf_notes.",
+    ),
+    ("rotating the ingress certificate", "Rotate the ingress certificate with cert-manager."),
+    ("backing up the billing database", "Take billing backups from the replica billing-r2."),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,8 +37,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with Provider() as provider:
         server = Server(folder, provider)
         try:
+            server.teach(*LESSONS)
             server.start()
             server.install(BUNDLE.read_text("utf-8"), VALVES)
+            server.admin.install_tool(TOOL_ID, "Widget tools", TOOL)
             yield server
         finally:
             server.stop()
@@ -39,6 +51,6 @@ def openwebui(server: Server) -> Server:
     """A running server with the plugin's standard valves and a provider without a past."""
     if server.child is None or server.child.ended() is not None:
         server.start()
-    server.admin.set_valves("functions", "lessons_filter", VALVES)
+    server.admin.set_valves("functions", PLUGIN, VALVES)
     server.provider.clear()
     return server

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
-
-from support.provider import Provider
 
 from lessons_loop.deploy.browser import Browser, Turn, open_browser
 from lessons_loop.deploy.openwebui_client import OpenWebUI
 from lessons_loop.deploy.processes import Child, free_port
 from lessons_loop.deploy.server import ADMIN_EMAIL, ServerSettings, start_server, wait_until_ready
+from lessons_loop.filter.embed import Embedder
+from lessons_loop.filter.models import Candidate, Kind, Lesson, Usage
 from lessons_loop.filter.store import StorePaths
+from lessons_loop.promote.embedders import parse_embedding
+from lessons_loop.promote.initialise import initialise
+from lessons_loop.promote.intake import take_in
+from lessons_loop.promote.records import Actor
+from lessons_loop.promote.session import GateSession, GateSettings, open_gate
+from support.provider import Provider
 
 PASSWORD = "obviously-fake-1"
 PLUGIN = "lessons_filter"
 MODEL = "fake-chat"
+
+
+def eventually(holds: Callable[[], Any], seconds: float = 30.0, pause: float = 0.5) -> Any:
+    """Return the first true value of `holds()`; fail after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s"
+        time.sleep(pause)
+    return found
 
 
 class Server:
@@ -47,6 +64,34 @@ class Server:
         )
         self.admin = OpenWebUI(self.settings.url)
         self.child: Child | None = None
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """The gate's embedder: the same endpoint Open WebUI asks."""
+        return parse_embedding(f"openai:fake-embed@{self.provider.url}", os.environ)
+
+    def gate(self, work: Callable[[GateSession], Any]) -> Any:
+        """Run `work(session)` as a gate on this store."""
+        with open_gate(GateSettings(str(self.paths.root), "sql", None, self.embedder)) as session:
+            return work(session)
+
+    def teach(self, *lessons: tuple[str, str]) -> None:
+        """Make the store where it is missing and put (trigger, text) lessons into curated."""
+        initialise(str(self.paths.root), ["sql"], self.embedder)
+        made = [
+            Lesson(domain="sql", kind=Kind.PERF_GUARD, trigger=trigger, text=text, source="taught")
+            for trigger, text in lessons
+        ]
+        offered = [(lesson, lesson.key[:12]) for lesson in made]
+        self.gate(lambda session: take_in(session, offered, Actor(kind="seed", name="test")))
+
+    def staged(self) -> list[Candidate]:
+        """Return the candidates in staging."""
+        return list(self.gate(lambda session: session.candidates()))
+
+    def usages(self) -> list[Usage]:
+        """Return the usage events in staging."""
+        return [usage for _, usage in self.gate(lambda session: session.usages())]
 
     @property
     def log(self) -> str:

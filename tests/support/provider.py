@@ -13,7 +13,7 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -42,7 +42,9 @@ class Provider:
     def __init__(self) -> None:
         self.chats: list[Json] = []
         self.embeddings: list[Json] = []
+        self.distills: list[Json] = []
         self.scripts: list[tuple[str, str]] = []
+        self.distiller: Callable[[Json], str] = nothing_to_learn
         self.server = ProviderServer(("127.0.0.1", 0), Handler)
         self.server.provider = self
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}/v1"
@@ -63,13 +65,35 @@ class Provider:
 
     def received(self, match: str) -> list[Json]:
         """Return the chat requests whose last user message contains `match`, oldest first."""
-        return [body for body in list(self.chats) if match in last_question(body)]
+        return [b for b in list(self.chats) if match in last_question(b) and not is_task(b)]
+
+    def tasks(self) -> list[Json]:
+        """Return the requests for titles, tags and the like."""
+        return [body for body in list(self.chats) if is_task(body)]
 
     def clear(self) -> None:
         """Forget requests and scripts."""
         self.chats.clear()
+        self.distills.clear()
+        self.distiller = nothing_to_learn
         self.embeddings.clear()
         self.scripts.clear()
+
+
+def nothing_to_learn(_body: Json) -> str:
+    """Answer a distill request as a model that found nothing."""
+    return "NOTHING"
+
+
+def is_distill(body: Json) -> bool:
+    """Say whether a request asks to distill lessons."""
+    system = system_text(body)
+    return "NOTHING" in system and '"lessons"' in system
+
+
+def is_task(body: Json) -> bool:
+    """Say whether a request asks for a title and the like; with tools it wraps a citation."""
+    return "### Task:" in last_question(body) and not body.get("tools")
 
 
 def content_text(content: object) -> str:
@@ -102,12 +126,16 @@ def embed(text: str) -> list[float]:
 
 def decide(provider: Provider, body: Json) -> tuple[str, Any]:
     """Return what kind of answer to give, and its content."""
+    if is_distill(body):
+        provider.distills.append(body)
+        return "text", provider.distiller(body)
+    provider.chats.append(body)
     question = last_question(body)
     whole = "\n".join(content_text(message.get("content")) for message in body["messages"])
     for match, reply in provider.scripts:
         if match in whole:
             return "text", reply
-    if "### Task:" in question and not body.get("tools"):  # with tools it is a citation's wrapping
+    if is_task(body):
         found = (answer for sign, answer in TASKS.items() if sign in question.lower())
         return "text", json.dumps(next(found, {}))
     if "TOOL:" in question:
@@ -204,7 +232,6 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(200, {"object": "list", "model": body.get("model"), "data": rows})
 
     def chat(self, body: Json) -> None:
-        self.server.provider.chats.append(body)
         kind, value = decide(self.server.provider, body)
         if kind == "error":
             self.reply(500, {"error": {"message": "fake provider error 500"}})

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from support.openwebui import MODEL, PLUGIN, Server, eventually
+from support.provider import system_text
+from support.teaching import COUNT, TOOL_ID, distil_widgets
+
+GADGETS = "How do I count the gadgets in the warehouse?"
+ADVICE = "gadget_ledger"
+HOLD = (
+    "import fcntl, sys, time; lock = open(sys.argv[1], 'a'); fcntl.flock(lock, fcntl.LOCK_EX);"
+    "print('held', flush=True); time.sleep(300)"
+)
+
+
+@contextmanager
+def staging_held(server: Server) -> Iterator[None]:
+    """Another process holds staging's lock for the block."""
+    command = [sys.executable, "-c", HOLD, str(server.paths.staging_lock)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout and holder.stdout.readline()
+        try:
+            yield
+        finally:
+            holder.kill()
+
+
+def plugin_is_on(server: Server) -> bool:
+    found = server.admin.function(PLUGIN) or {}
+    return bool(found.get("is_active") and found.get("is_global"))
+
+
+def advised(server: Server) -> bool:
+    """Ask a fresh question and tell whether the provider was given the lesson."""
+    server.provider.clear()
+    assert server.admin.chat(MODEL, GADGETS).status_code == 200
+    return ADVICE in system_text(server.provider.received(GADGETS)[0])
+
+
+def test_restart_keeps_plugin_and_lessons(openwebui: Server) -> None:
+    openwebui.restart()
+    assert advised(openwebui)
+    assert plugin_is_on(openwebui)
+
+
+def test_staging_locked_from_the_start_loses_nothing(openwebui: Server) -> None:
+    before = len(openwebui.staged())
+    openwebui.stop()
+    with staging_held(openwebui):
+        openwebui.start()
+        openwebui.provider.distiller = distil_widgets
+        turn = openwebui.ask(COUNT, tool_ids=[TOOL_ID])
+        assert turn.ended
+        eventually(lambda: list(openwebui.paths.spool.glob("*.json")))
+        assert advised(openwebui)
+    assert eventually(lambda: openwebui.staged()[before:], 60)
+    assert plugin_is_on(openwebui)
+
+
+def test_store_missing_from_the_start_recovers(openwebui: Server) -> None:
+    openwebui.stop()
+    away = openwebui.paths.root.with_name("away")
+    openwebui.paths.root.rename(away)
+    openwebui.start()
+    assert not advised(openwebui)
+    assert plugin_is_on(openwebui)
+    for entry in away.iterdir():
+        target = openwebui.paths.root / entry.name
+        openwebui.paths.root.mkdir(exist_ok=True)
+        if not target.exists():
+            entry.rename(target)
+    assert eventually(lambda: advised(openwebui), 40, 2)
+
+
+def test_damaged_published_file_recovers(openwebui: Server) -> None:
+    published = openwebui.paths.published("sql")
+    sound = published.read_bytes()
+    openwebui.stop()
+    published.write_bytes(sound[:100] + b"torn")
+    openwebui.start()
+    assert not advised(openwebui)
+    assert openwebui.log.count("lessons publish") == 1
+    published.write_bytes(sound)
+    assert eventually(lambda: advised(openwebui), 40, 2)
+    assert plugin_is_on(openwebui)
+
+
+def test_crash_inside_staging_leaves_the_folder_alone(openwebui: Server) -> None:
+    before = len(openwebui.staged())
+    openwebui.stop()
+    openwebui.paths.staging_marker.write_text("{}")
+    openwebui.start()
+    openwebui.provider.distiller = distil_widgets
+    openwebui.ask(COUNT, tool_ids=[TOOL_ID])
+    eventually(lambda: list(openwebui.paths.spool.glob("*.json")))
+    eventually(lambda: "lessons repair" in openwebui.log)
+    command = [sys.executable, "-m", "lessons_loop.deploy.cli", "repair", "--store"]
+    done = subprocess.run(
+        [*command, str(openwebui.paths.root)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "staging is sound")
+    assert eventually(lambda: openwebui.staged()[before:], 60)
+
+
+def test_killed_server_starts_again_with_the_plugin(openwebui: Server) -> None:
+    assert openwebui.child
+    openwebui.child.kill()
+    openwebui.start()
+    assert plugin_is_on(openwebui)
+    assert advised(openwebui)
