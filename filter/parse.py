@@ -131,7 +131,8 @@ def _repair(text: str) -> object | None:
         elif char in "}]":
             if not depth or depth.pop() != char:
                 break
-            last = (place + 1, "".join(reversed(depth)))
+            if char == "}":  # a list closed inside a lesson leaves that lesson half
+                last = (place + 1, "".join(reversed(depth)))
     return _closed(text, last) if last else None
 
 

@@ -148,7 +148,8 @@ def call_identity(call: Turn) -> str:
     if isinstance(arguments, dict):
         arguments = {key: value for key, value in arguments.items() if key not in _RETRY_KEYS}
     plain = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
-    return f"{call.tool}\n{_ARGUMENT_SPACE.sub(' ', plain)}"
+    spaced = _ARGUMENT_SPACE.sub(" ", plain)
+    return f"{call.tool}\n{spaced}".replace(' "', '"')
 
 
 def _paired_calls(turns: Sequence[Turn]) -> dict[int, int]:

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+
+from lessons_loop.filter.cues import accepts, confirms, corrects
+
+CORRECTIONS = [
+    "No - use v2, v1 is gone",
+    "that's not right",
+    "shipping is way too high, this is wrong",
+    "it still fails",
+    "you should use the orders table",
+    "works, but the total is wrong",
+    "Nein, das ist die alte Tabelle",
+    "Das stimmt nicht, Stornos müssen raus.",
+    "Non, ce n'est pas la bonne colonne",
+    "No puede ser. Las fechas de Moodle son segundos Unix.",
+    "No, è sbagliato",
+    "Não, está errado",
+    "Нет, это неправильно",
+    "不对,应该用 orders 表",
+    "違います、orders ではなく sales です",
+]
+CONFIRMATIONS = [
+    "works!",
+    "Exactly, that works.",
+    "Matches the admin, thank you!",
+    "perfect, no more errors",
+    "great, that fixed the wrong password error",
+    "now it works",
+    "Jetzt passt es.",
+    "Das passt zur Veröffentlichung, danke.",
+    "Parfait, ça marche",
+    "Correcto, coincide con el informe.",
+    "Perfetto, funziona",
+    "Perfeito, funcionou",
+    "Отлично, работает",
+    "对的,和财务一致",
+    "経理の数字と一致しました。ありがとうございます。",
+]
+NEITHER = [
+    "What does the node pool look like?",
+    "What should be the limit?",
+    "show me the next five",
+    "running...",
+    "how does it work?",
+    "interesting, will look at it some day",
+    "",
+]
+
+
+@pytest.mark.parametrize("remark", CORRECTIONS)
+def test_corrections_are_heard(remark: str) -> None:
+    assert corrects(remark)
+    assert not confirms(remark)
+    assert not accepts(remark)
+
+
+@pytest.mark.parametrize("remark", CONFIRMATIONS)
+def test_confirmations_are_heard(remark: str) -> None:
+    assert confirms(remark)
+    assert not corrects(remark)
+
+
+@pytest.mark.parametrize("remark", NEITHER)
+def test_other_remarks_are_neither(remark: str) -> None:
+    assert not confirms(remark)
+    assert not corrects(remark)
+
+
+@pytest.mark.parametrize("remark", ["thx", "ok thx", "danke", "谢谢", "ありがとう"])
+def test_thanks_accept_but_confirm_nothing(remark: str) -> None:
+    assert accepts(remark)
+    assert not confirms(remark)
+
+
+@pytest.mark.parametrize("word", ["no ", "? ", "but ", "thanks ", "不"])
+def test_long_remarks_are_quick(word: str) -> None:
+    assert corrects(word * 40_000) in (True, False)
