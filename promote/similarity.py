@@ -16,7 +16,7 @@ import numpy as np
 from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.models import Curated, Lesson
 from lessons_loop.promote.records import Neighbour
-from lessons_loop.promote.wording import TURNING, Word, has_condition, opposed, words_of
+from lessons_loop.promote.wording import EXCEPTIONS, TURNING, Word, has_condition, opposed, words_of
 
 DUP_THRESHOLD = 0.90
 RELATED_FLOOR = 0.73
@@ -90,10 +90,14 @@ def _repeats(new: Lesson, old: Lesson, mine: Sequence[Word], theirs: Sequence[Wo
     """Say whether everything in `new` stands in `old`, in order, under the same conditions."""
     if has_condition(old.text) and not has_condition(new.text):
         return False
-    if not _same_situation(new, old):
+    if _takes_back(theirs) - _takes_back(mine) or not _same_situation(new, old):
         return False
     matched = _subsequence(mine, theirs)
     return matched is not None and not _turned(matched, theirs)
+
+
+def _takes_back(words: Sequence[Word]) -> set[str]:
+    return {word.shown.casefold() for word in words} & EXCEPTIONS
 
 
 def _same_situation(new: Lesson, old: Lesson) -> bool:

@@ -23,7 +23,7 @@ _STOP = word_set(
 )
 _NEGATORS = word_set(
     "not no never cannot without neither nor none avoid don't doesn't isn't aren't won't can't "
-    "mustn't shouldn't stop nicht kein keine keinen nie niemals ohne statt anstatt ne pas jamais "
+    "mustn't shouldn't nicht kein keine keinen nie niemals ohne statt anstatt ne pas jamais "
     "sans nunca jamás sin non mai senza não nem sem niet geen nooit zonder не нет без никогда"
 )
 _NEGATING_PHRASES = re.compile(
@@ -34,12 +34,17 @@ _NEGATING_PHRASES = re.compile(
 _SCOPE_ENDS = word_set("when if because since so but and or then as for where wenn weil quand")
 TURNING = word_set(
     "off out down before after above below under over more less least most min max minimum maximum "
-    "first last unless except only until on up in from to or"
+    "first last unless except only until on up in from to or "
+    "不 没 沒 無 无 别 勿 非 未 な ず 안 않 못 말"
 )
 """Words whose loss inside a match can turn the advice round."""
 CONDITIONS = word_set(
     "when if while once unless where whenever wenn falls sobald quand si lorsque cuando quando als"
 )
+EXCEPTIONS = word_set(
+    "unless except excluding but besides sauf sinon salvo excepto tranne außer ausser behalve кроме"
+)
+"""Words that take something back, wherever in the text they stand."""
 _OPPOSITES = {
     frozenset(pair.split("/"))
     for pair in word_set(
@@ -48,7 +53,9 @@ _OPPOSITES = {
         "min/max old/new read/writ start/stop push/pull includ/exclud with/without"
     )
 }
-_CHUNK = re.compile(r"[^\s,;()\[\]{}\"'`“”‘’、。，；：「」]+|[;,]|(?<=[^\s])[.:](?=\s|$)")
+_CHUNK = re.compile(
+    r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w,])|[^\s,;()\[\]{}\"'`“”‘’、。，；：「」]+|[;,]|(?<=[^\s])[.:](?=\s|$)"
+)
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _NUMBER = re.compile(r"^[<>=~]*\d[\d.,]*%?$")
 _IDENTIFIER = re.compile(
@@ -78,20 +85,27 @@ def words_of(text: str) -> tuple[Word, ...]:
     marked = _NEGATING_PHRASES.sub(" instead-of ", text)
     found: list[Word] = []
     negated, clause = False, 0
-    for chunk in _CHUNK.findall(marked):
+    bare_at = -1  # a negator with nothing behind it negates its clause: "nutze das nicht"
+    for chunk in (*_CHUNK.findall(marked), ";"):
         bare = chunk.strip(".:!?…")
         if not bare or bare in ",;":
-            negated, clause = False, clause + 1
+            if bare_at == len(found):
+                found = _negate_clause(found, clause)
+            negated, clause, bare_at = False, clause + 1, -1
             continue
         lower = bare.casefold().replace("’", "'")
         if (lower in _NEGATORS and not bare.isupper()) or lower == "instead-of":
-            negated = True
+            negated, bare_at = True, len(found)
             continue
         negated = negated and lower not in _SCOPE_ENDS
         found.extend(_words(bare, lower, negated, clause, first=not found))
         if chunk[-1] in ".:!?":
-            negated, clause = False, clause + 1
+            negated, clause, bare_at = False, clause + 1, -1
     return tuple(found)
+
+
+def _negate_clause(words: list[Word], clause: int) -> list[Word]:
+    return [word._replace(negated=True) if word.clause == clause else word for word in words]
 
 
 def has_condition(text: str) -> bool:
