@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -64,22 +65,27 @@ def stem(word: str) -> str:
     return word
 
 
-def terms(text: str) -> dict[str, float]:
-    """Return the terms of a text with their weights: words, whole identifiers, their pieces."""
-    found: dict[str, float] = {}
+def terms(text: str) -> set[str]:
+    """Return the terms of a text: words, whole identifiers, their pieces."""
+    found: set[str] = set()
     for match in _LEXICAL_TERM.finditer(scrub(text)):
         raw = match.group()
         spaced = _LEXICAL_CAMEL.sub(" ", raw)
         pieces = [piece.lower() for piece in _LEXICAL_PIECE.findall(spaced)]
         whole = raw.lower()
         if len(pieces) > 1:
-            found[whole] = IDENTIFIER_WEIGHT
+            found.add(whole)
         for piece in pieces:
             if _LEXICAL_CJK.search(piece):
-                found |= dict.fromkeys(bigrams(piece), 1.0)
+                found.update(bigrams(piece))
             elif piece not in STOP_WORDS and (len(piece) > 1 or piece.isdigit()):
-                found.setdefault(stem(piece), IDENTIFIER_WEIGHT if piece.isdigit() else 1.0)
+                found.add(stem(piece))
     return found
+
+
+def weight_of(term: str) -> float:
+    """Return how much a term says beside its rarity."""
+    return 1.0 if term.isalpha() else IDENTIFIER_WEIGHT
 
 
 def bigrams(text: str) -> list[str]:
@@ -89,21 +95,18 @@ def bigrams(text: str) -> list[str]:
 
 def build_lexical(texts: Iterable[str]) -> LexicalIndex:
     """Index the texts; their order gives the positions."""
-    bags = [terms(text) for text in texts]
-    positions: dict[str, list[int]] = {}
-    for position, bag in enumerate(bags):
-        for term in bag:
-            positions.setdefault(term, []).append(position)
-    size = len(bags)
-    idf = {term: _idf(size, len(rows)) for term, rows in positions.items()}
-    squares = [sum((weight * idf[t]) ** 2 for t, weight in bag.items()) for bag in bags]
-    return LexicalIndex(
-        size,
-        {term: np.array(rows, dtype=np.int32) for term, rows in positions.items()},
-        idf,
-        np.sqrt(np.array(squares or [0.0], dtype=np.float32))[:size],
-        _idf(size, 0),
-    )
+    positions: dict[str, array[int]] = {}
+    size = 0
+    for position, text in enumerate(texts):
+        size = position + 1
+        for term in terms(text):
+            positions.setdefault(term, array("i")).append(position)
+    postings = {term: np.array(rows, dtype=np.int32) for term, rows in positions.items()}
+    idf = {term: _idf(size, len(rows)) for term, rows in postings.items()}
+    squares = np.zeros(size, dtype=np.float32)
+    for term, rows in postings.items():
+        squares[rows] += (weight_of(term) * idf[term]) ** 2
+    return LexicalIndex(size, postings, idf, np.sqrt(squares), _idf(size, 0))
 
 
 def _idf(size: int, holders: int) -> float:
@@ -114,8 +117,8 @@ def score_lexical(index: LexicalIndex, query: str) -> Scores:
     """Return each text's score against the query, shape (size,), 0 to 1."""
     scores: Scores = np.zeros(index.size, dtype=np.float32)
     total = 0.0
-    for term, weight in terms(query).items():
-        value = weight * index.idf.get(term, index.unseen)
+    for term in terms(query):
+        value = weight_of(term) * index.idf.get(term, index.unseen)
         total += value * value
         if (rows := index.postings.get(term)) is not None:
             scores[rows] += value * value

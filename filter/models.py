@@ -147,6 +147,11 @@ class Lesson(_Frozen):
         """What is embedded for recall: the trigger, then the text."""
         return f"{self.trigger}\n{self.text}"
 
+    @property
+    def searched_text(self) -> str:
+        """The words it is found by: trigger, text and tags."""
+        return "\n".join([self.trigger, self.text, *self.tags])
+
 
 class Evidence(_Frozen):
     """Why a candidate deserves belief, checkable again by the gate."""

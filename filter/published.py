@@ -14,7 +14,6 @@ never opens Chroma.
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lessons_loop.filter.embed import Fingerprint, Vectors
-from lessons_loop.filter.errors import InvalidLesson, StoreDamaged, StoreError
+from lessons_loop.filter.errors import StoreDamaged, StoreError
 from lessons_loop.filter.models import Curated
 
 PUBLISHED_FORMAT = "lessons-published/1"
@@ -52,12 +51,20 @@ class PublishedHeader(BaseModel):
 
 
 class PublishedSet(NamedTuple):
-    """A published file in memory."""
+    """A published file in memory: lessons stay JSON lines, a fifth of the size of models."""
 
     header: PublishedHeader
-    lessons: tuple[Curated, ...]
+    lines: tuple[bytes, ...]
+    keys: tuple[str, ...]
+    words: tuple[str, ...]
+    """What each lesson is found by."""
     vectors: Vectors
     """Unit rows, shape (count, dimension), read-only."""
+
+    @property
+    def lessons(self) -> tuple[Curated, ...]:
+        """Return the lessons themselves."""
+        return tuple(Curated.model_validate_json(line) for line in self.lines)
 
 
 def read_published(path: Path) -> PublishedSet | None:
@@ -84,14 +91,21 @@ def parse_published(path: Path, header: PublishedHeader, body: bytes) -> Publish
         )
     if hashlib.sha256(body).hexdigest() != header.sha256:
         raise StoreDamaged(f"{path} does not match its own hash: run `lessons publish`")
-    lines = body[: header.lessons_bytes].splitlines()
+    lines = tuple(body[: header.lessons_bytes].splitlines())
     try:
-        lessons = tuple(Curated.model_validate(json.loads(line)) for line in lines)
-    except (ValueError, InvalidLesson):
+        found = [key_and_words(line) for line in lines]
+    except ValueError:
         raise StoreDamaged(f"{path} holds an unreadable lesson: run `lessons publish`") from None
     offset = header.lessons_bytes + -header.lessons_bytes % PUBLISHED_ALIGN
     flat = np.frombuffer(body, dtype="<f4", offset=offset) if header.dimension else np.empty(0)
-    if len(lessons) != header.count or flat.size != header.count * header.dimension:
+    if len(lines) != header.count or flat.size != header.count * header.dimension:
         raise StoreDamaged(f"{path} holds other counts than its header: run `lessons publish`")
     vectors = flat.reshape(header.count, header.dimension).astype(np.float32, copy=False)
-    return PublishedSet(header, lessons, vectors)
+    keys, words = tuple(key for key, _ in found), tuple(text for _, text in found)
+    return PublishedSet(header, lines, keys, words, vectors)
+
+
+def key_and_words(line: bytes) -> tuple[str, str]:
+    """Return a lesson's key and the words it is found by; raise ValueError."""
+    lesson = Curated.model_validate_json(line).lesson
+    return lesson.key, lesson.searched_text

@@ -7,7 +7,7 @@ same-topic question that no lesson answers, so the block lets the model decline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,13 +33,23 @@ LINE_OVERHEAD = 12
 class RecallIndex:
     """Everything recall needs of one or more domains, built once per refresh."""
 
-    lessons: tuple[Curated, ...]
+    lines: tuple[bytes, ...]
+    """Each lesson as JSON; only the chosen ones are parsed."""
+    keys: tuple[str, ...]
+    places: Mapping[str, int]
+    """Key to position."""
+    costs: npt.NDArray[np.int32]
+    """Estimated tokens of each lesson in the block."""
     vectors: Vectors
     """Centred unit rows, shape (n, dimension); dimension 0 where recall is lexical."""
     mean: npt.NDArray[np.float32]
     lexical: LexicalIndex
     floor: float
     lexical_floor: float
+
+    def lesson(self, place: int) -> Curated:
+        """Return one lesson."""
+        return Curated.model_validate_json(self.lines[place])
 
     @property
     def dimension(self) -> int:
@@ -49,22 +59,32 @@ class RecallIndex:
 
 def build_index(sets: Sequence[PublishedSet]) -> RecallIndex:
     """Join published files into one index; files of different models go without vectors."""
-    lessons = tuple(lesson for published in sets for lesson in published.lessons)
-    dense = comparable([s for s in sets if s.header.count])
-    mean = next((np.array(s.header.mean, np.float32) for s in sets if s.header.mean), np.zeros(0))
-    vectors = np.concatenate([s.vectors for s in sets if s.header.count]) if dense else None
-    if vectors is None:
-        vectors, mean = np.zeros((len(lessons), 0), np.float32), np.zeros(0)
+    sets = [found for found in sets if found.keys]
+    keys = tuple(key for found in sets for key in found.keys)
+    words = [text for found in sets for text in found.words]
+    means = [found.header.mean for found in sets if found.header.mean]
+    dense = comparable(sets)
+    mean = np.array(means[0] if means and dense else (), np.float32)
     floors = [s.header.floor for s in sets if s.header.floor is not None]
     lexical_floors = [s.header.lexical_floor for s in sets if s.header.lexical_floor is not None]
     return RecallIndex(
-        lessons,
-        centre(vectors, mean.astype(np.float32)),
-        mean.astype(np.float32),
-        build_lexical(lexical_text(lesson) for lesson in lessons),
-        max(floors, default=DEFAULT_FLOOR),
-        max(lexical_floors, default=LEXICAL_FLOOR),
+        lines=tuple(line for found in sets for line in found.lines),
+        keys=keys,
+        places={key: place for place, key in enumerate(keys)},
+        costs=np.array([tokens(text) + LINE_OVERHEAD for text in words], np.int32),
+        vectors=centre(joined_vectors(sets, dense=dense), mean),
+        mean=mean,
+        lexical=build_lexical(words),
+        floor=max(floors, default=DEFAULT_FLOOR),
+        lexical_floor=max(lexical_floors, default=LEXICAL_FLOOR),
     )
+
+
+def joined_vectors(sets: Sequence[PublishedSet], *, dense: bool) -> Vectors:
+    """Return the rows of all files, without a copy where there is one file."""
+    if not dense:
+        return np.zeros((sum(len(found.keys) for found in sets), 0), np.float32)
+    return sets[0].vectors if len(sets) == 1 else np.concatenate([s.vectors for s in sets])
 
 
 def comparable(sets: Sequence[PublishedSet]) -> bool:
@@ -72,12 +92,6 @@ def comparable(sets: Sequence[PublishedSet]) -> bool:
     prints = [s.header.fingerprint for s in sets]
     first = prints[0] if prints else None
     return first is not None and all(p is not None and first.matches(p) for p in prints)
-
-
-def lexical_text(curated: Curated) -> str:
-    """Return the words a lesson is found by: trigger, text and tags."""
-    lesson = curated.lesson
-    return "\n".join([lesson.trigger, lesson.text, *lesson.tags])
 
 
 def centre(rows: Vectors, mean: npt.NDArray[np.float32]) -> Vectors:
@@ -121,38 +135,36 @@ def select(
     above half the floor; new ones come behind, ordered by key, so that the same
     lessons always give the same bytes (ties in scores would not).
     """
-    ranked = np.argsort(-scores, kind="stable")[: max(200, 4 * top_k)]
-    wanted = [int(i) for i in ranked if scores[i] >= floor]
-    keep = _sticky(index, scores, floor, shown)
-    chosen = _fitting(index, [*wanted, *(i for i in keep if i not in wanted)], top_k, token_budget)
-    places = {key: place for place, key in enumerate(shown)}
-    lessons = [index.lessons[i] for i in chosen]
-    return tuple(sorted(lessons, key=lambda c: (places.get(c.key, len(places)), c.key)))
+    wanted = best_places(scores, floor, 40 * max(top_k, 1))
+    known = [index.places[key] for key in shown if key in index.places]
+    keep = sorted(
+        (p for p in known if scores[p] >= STICKY_SHARE * floor and p not in wanted),
+        key=lambda place: -float(scores[place]),
+    )
+    chosen = _fitting(index, [*wanted, *keep], top_k, token_budget)
+    seats = {key: seat for seat, key in enumerate(shown)}
+    ordered = sorted(chosen, key=lambda p: (seats.get(index.keys[p], len(seats)), index.keys[p]))
+    return tuple(index.lesson(place) for place in ordered)
 
 
-def _sticky(index: RecallIndex, scores: Scores, floor: float, shown: Sequence[str]) -> list[int]:
-    if not shown:
-        return []
-    known = set(shown)
-    still = [
-        i
-        for i in np.flatnonzero(scores >= STICKY_SHARE * floor)
-        if index.lessons[int(i)].key in known
-    ]
-    return sorted((int(i) for i in still), key=lambda i: -float(scores[i]))
+def best_places(scores: Scores, floor: float, most: int) -> list[int]:
+    """Return the positions at or above the floor, best first, at most `most`."""
+    above = np.flatnonzero(scores >= floor)
+    if len(above) > most:
+        above = above[np.argpartition(-scores[above], most)[:most]]
+    return [int(place) for place in above[np.argsort(-scores[above], kind="stable")]]
 
 
 def _fitting(index: RecallIndex, order: Iterable[int], top_k: int, token_budget: int) -> list[int]:
     chosen: list[int] = []
     used = 0
-    for i in order:
+    for place in order:
         if len(chosen) >= top_k:
             break
-        cost = tokens(lexical_text(index.lessons[i])) + LINE_OVERHEAD
-        if used + cost > token_budget or any(twins(index, i, j) for j in chosen):
-            continue
-        chosen.append(i)
-        used += cost
+        cost = int(index.costs[place])
+        if used + cost <= token_budget and not any(twins(index, place, c) for c in chosen):
+            chosen.append(place)
+            used += cost
     return chosen
 
 
@@ -160,7 +172,7 @@ def twins(index: RecallIndex, one: int, other: int) -> bool:
     """Say whether two lessons repeat or contradict each other."""
     if index.dimension:
         return float(index.vectors[one] @ index.vectors[other]) >= TWIN_SIMILARITY
-    return index.lessons[one].key == index.lessons[other].key
+    return index.keys[one] == index.keys[other]
 
 
 def tokens(text: str) -> int:

@@ -53,7 +53,7 @@ class Recaller:
         deadline = time.monotonic() + limits.seconds
         loaded = self.reader.loaded or await self.first_load(limits.seconds)
         texts = views(question)
-        if loaded is None or not loaded.recall.lessons or not texts:
+        if loaded is None or not loaded.recall.keys or not texts:
             return ()
         vectors = await self._vectors(loaded, texts, app, deadline)
         chosen = await self._choose(loaded.recall, texts, vectors, limits, chat)
@@ -149,7 +149,7 @@ class Recaller:
                 shown=self.shown.get(chat, ()),
             )
 
-        if len(recall.lessons) * len(texts) <= SMALL_ENOUGH:
+        if len(recall.keys) * len(texts) <= SMALL_ENOUGH:
             return choose()
         return await asyncio.to_thread(choose)
 

@@ -15,7 +15,7 @@ import numpy as np
 from lessons_loop.filter.embed import Embedder, Purpose, Vectors
 from lessons_loop.filter.lexical import build_lexical, score_lexical
 from lessons_loop.filter.models import Curated
-from lessons_loop.filter.recall import LEXICAL_SHARE, centre, lexical_text
+from lessons_loop.filter.recall import LEXICAL_SHARE, centre
 from lessons_loop.promote.everyday import EVERYDAY_MESSAGES
 
 PERCENTILE = 99.0
@@ -42,7 +42,7 @@ def calibrate(
 
     `vectors` are the lessons' unit rows, shape (len(lessons), dimension). Raises EmbedError.
     """
-    lexical = build_lexical(lexical_text(lesson) for lesson in lessons)
+    lexical = build_lexical(curated.lesson.searched_text for curated in lessons)
     words = np.array([score_lexical(lexical, message) for message in EVERYDAY_MESSAGES])
     if not len(lessons):
         return Calibration(None, LEAST_LEXICAL_FLOOR, ())

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.embed import Purpose
-from lessons_loop.filter.recall import build_index, lexical_text, score, select, tokens
+from lessons_loop.filter.recall import build_index, score, select, tokens
 from lessons_loop.filter.store import StorePaths
 from support.gate import HashEmbedder
 from support.shelf import CERTS, SERIALS, put_published, shelf, shelved
@@ -51,8 +51,8 @@ def test_small_talk_gets_nothing(paths, text, vectors):  # T-04
 
 def test_empty_set_gives_nothing(paths):  # T-04
     index = build_index([put_published(paths, (), EMBEDDER)])
-    assert (index.lessons, index.dimension) == ((), 0)
-    assert build_index([]).lessons == ()
+    assert (index.keys, index.dimension) == ((), 0)
+    assert build_index([]).keys == ()
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_number_decides_between_look_alikes(paths, asked, text):
     ]
     index = build_index([put_published(paths, [*shelf(), *twins], EMBEDDER)])
     best = int(np.argmax(score(index, [asked], EMBEDDER.embed([asked], Purpose.QUERY))))
-    assert index.lessons[best].lesson.text == text
+    assert index.lesson(best).lesson.text == text
 
 
 def test_best_view_counts(paths):
@@ -77,7 +77,7 @@ def test_best_view_counts(paths):
     texts = ["nothing of interest here", "expiring ingress certificate"]
     rows = EMBEDDER.embed(texts, Purpose.QUERY)
     best = int(np.argmax(score(index, texts, rows)))
-    assert index.lessons[best].lesson.text == CERTS
+    assert index.lesson(best).lesson.text == CERTS
 
 
 def test_order_does_not_follow_tiny_score_differences(paths):  # T-03
@@ -91,8 +91,8 @@ def test_order_does_not_follow_tiny_score_differences(paths):  # T-03
 
 def test_shown_lessons_keep_their_place(paths):  # T-03
     index = build_index([put_published(paths, shelf(), EMBEDDER)])
-    keys = sorted(lesson.key for lesson in index.lessons)
-    last = next(i for i, lesson in enumerate(index.lessons) if lesson.key == keys[-1])
+    keys = sorted(index.keys)
+    last = index.places[keys[-1]]
     scores = np.full(3, 0.5, np.float32)
     scores[last] = 0.2
     found = select(index, scores, floor=0.3, top_k=5, token_budget=512, shown=(keys[-1],))
@@ -104,10 +104,10 @@ def test_shown_lessons_keep_their_place(paths):  # T-03
 
 def test_new_lesson_is_not_crowded_out_by_shown_ones(paths):
     index = build_index([put_published(paths, shelf(), EMBEDDER)])
-    shown = tuple(lesson.key for lesson in index.lessons[:2])
+    shown = index.keys[:2]
     scores = np.array([0.2, 0.2, 0.9], np.float32)
     found = select(index, scores, floor=0.3, top_k=2, token_budget=512, shown=shown)
-    assert index.lessons[2].key in [lesson.key for lesson in found] and len(found) == 2
+    assert index.keys[2] in [lesson.key for lesson in found] and len(found) == 2
 
 
 def test_contradicting_twins_are_never_shown_together(paths):
@@ -134,7 +134,7 @@ def test_budget_holds_and_lessons_stay_whole(tmp_path_factory, lengths, budget, 
         index, np.ones(len(lessons), np.float32), floor=0.5, top_k=top_k, token_budget=budget
     )
     assert len(found) <= top_k
-    assert sum(tokens(lexical_text(c)) for c in found) <= budget
+    assert sum(tokens(c.lesson.searched_text) for c in found) <= budget
     assert {c.lesson.text for c in found} <= {c.lesson.text for c in lessons}
 
 
@@ -152,7 +152,7 @@ def test_files_of_two_models_are_recalled_by_words(paths):  # T-07
         put_published(paths, other, HashEmbedder(256, salt="other")),
     ]
     index = build_index(sets)
-    assert (index.dimension, len(index.lessons)) == (0, 4)
+    assert (index.dimension, len(index.keys)) == (0, 4)
     assert chosen(index, "disk is full of old volumes", vectors=False) == ["Prune old volumes."]
 
 

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 54ba24d04a09442ff7345eb6f9df01223d98922b163d77f23c42928c825c3445
+source_digest: c7b1bbd5b27c630083898b6244ebbbed61a6334f315bcac0dc617ce84ba098df
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import threading
 import time
 import unicodedata
 import weakref
+from array import array
 from bisect import bisect_left, insort
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -418,6 +419,7 @@ _ABBREVIATION = re.compile(
 )
 _PRODUCT_DOT = re.compile(r"^[A-Z]?\w*\.(?:js|NET|io|ai)$")
 _FREE_NUMBER = re.compile(r"(?<![A-Za-z0-9_.\-])\d+(?:[.,'’]\d+)*(?![A-Za-z0-9_])")
+_QUANTITY = re.compile(r"(?<![A-Za-z0-9_])\d+(?:[.,'’]\d+)*")
 _URL_SCHEME = re.compile(
     r"\b[a-z][a-z0-9+.]{1,12}://(?!(?:localhost|127\.0\.0\.1|0\.0\.0\.0)\b)", re.I
 )
@@ -435,9 +437,15 @@ _ONE_OFF = re.compile(
     r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"
     r"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{12,64}\b"
     r"|\b[A-Za-z]{2,8}_(?=[A-Za-z0-9]*[A-Z])(?=[A-Za-z0-9]*\d)[A-Za-z0-9]{8,60}\b"
-    r"|\b(?!(?:ORA|CVE|RFC|ISO|SQL|TLS|KB|ERR|HTTP|UTF|SHA|ANSI|ECMA|PEP|IEEE|DIN|EN|TS|CS|AADSTS|S3)-?\d)"
-    r"[A-Z]{2,6}-?\d{4,12}\b"
 )
+_SERIAL = re.compile(
+    r"\b(?!(?:CVE|RFC|ISO|UTF|SHA|AES|RSA|ANSI|ECMA|PEP|IEEE|DIN|EN|IEC|NIST|FIPS|CP|IBM|GPL|PCI)-?\d)"
+    r"(?:[A-Z]{2,8}-\d{3,12}|[A-Z]{2,6}\d{6,12})\b"
+)
+_API_GROUP = re.compile(
+    r"\b(?:[\w-]+\.)*(?:k8s|kubernetes|istio|cert-manager|traefik|argoproj|coreos|helm)\.(?:io|sh|com)/"
+)
+"""Annotation keys of Kubernetes look like hosts and are none."""
 SMALL_NUMBERS = frozenset(str(number) for number in range(11))
 CONVERSIONS = frozenset(
     {"12", "24", "60", "90", "100", "180", "360", "365", "1000", "1024", "3600", "86400"}
@@ -487,9 +495,20 @@ def numbers_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_digits(found) for found in _FREE_NUMBER.findall(text)))
 
 
+def quantities_in(text: str) -> tuple[str, ...]:
+    """Return the numbers of a text, also those with a unit behind (`30s`, `4Gi`)."""
+    return tuple(dict.fromkeys(_digits(found) for found in _QUANTITY.findall(text)))
+
+
 def addresses_in(text: str) -> bool:
     """Say whether a text names a URL or a host."""
-    return bool(_URL_SCHEME.search(text) or _HOST_NAME.search(text))
+    bare = _API_GROUP.sub(" ", text)
+    return bool(_URL_SCHEME.search(bare) or _HOST_NAME.search(bare))
+
+
+def serials_in(text: str) -> tuple[str, ...]:
+    """Return what is written like a serial, ticket or vendor's error number."""
+    return tuple(_SERIAL.findall(text))
 
 
 def one_offs_in(text: str) -> bool:
@@ -638,6 +657,16 @@ _CONFIRMS = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_BUT = re.compile(
+    r"\b(?:but|however|except|although|still|aber|jedoch|mais|pero|ma|mas|porém)\b|но\b|但|不过|でも|しかし|けど",
+    re.IGNORECASE,
+)
+_BY_NOW = re.compile(
+    r"\bnow (?:it |that |this |everything )?(?:works|matches|is (?:right|correct|fine))\b"
+    r"|\b(?:jetzt|nun) (?:passt|stimmt|geht|funktioniert)|\bahora (?:sí|funciona|coincide)"
+    r"|\bmaintenant (?:ça|c'est bon)|现在(?:对|好|可以)",
+    re.IGNORECASE,
+)
 _THANKS = re.compile(
     r"""\b(?:thanks|thank\ you|thx|ty|cheers|nice|cool|good|yes|yep|ok(?:ay)?
         |danke|vielen\ dank|ja|gut|merci|oui|gracias|s[íi]|bien|grazie|sì|bene|obrigad[oa]
@@ -651,19 +680,33 @@ _THANKS = re.compile(
 def corrects(remark: str) -> bool:
     """Say whether a user's remark rejects or corrects what was answered."""
     plain = _HARMLESS_NO.sub(" ", _remark_ends(remark))
-    return bool(_REJECTS.search(plain) or _ADVISES.search(_QUESTION.sub(" ", plain)))
+    if _opens_agreeing(plain) or _BY_NOW.search(plain):
+        return False
+    return bool(_REJECTS.search(plain)) or (_advises(plain) and not _CONFIRMS.search(plain))
 
 
 def confirms(remark: str) -> bool:
     """Say whether a remark says that it worked; thanks alone do not."""
     stated = _QUESTION.sub(" ", _remark_ends(remark))
-    return not corrects(remark) and _CONFIRMS.search(stated) is not None
+    agreed = not corrects(remark) and _CONFIRMS.search(stated) is not None
+    return agreed and (_opens_agreeing(stated) or not _advises(stated))
 
 
 def accepts(remark: str) -> bool:
     """Say whether a short remark ends the matter: a confirmation or plain thanks."""
     thanked = len(remark) <= 80 and _THANKS.search(remark) is not None
     return not corrects(remark) and (thanked or confirms(remark))
+
+
+def _advises(plain: str) -> bool:
+    return _ADVISES.search(_QUESTION.sub(" ", plain)) is not None
+
+
+def _opens_agreeing(plain: str) -> bool:
+    """Say whether a remark starts with a yes and takes nothing of it back."""
+    start = plain.lstrip()[:24]
+    agreed = _CONFIRMS.match(start) or _THANKS.match(start)
+    return agreed is not None and not _BUT.search(plain) and not _REJECTS.match(start)
 
 
 def _remark_ends(remark: str) -> str:
@@ -704,8 +747,8 @@ _ERROR_PHRASE = re.compile(
       |syntax\ error|exit(?:ed)?\ (?:code|status|with(?:\ code)?)[:\s]+[1-9]|non-zero\ exit
       |E(?:NOTFOUND|CONNREFUSED|CONNRESET|TIMEDOUT|ACCES|NOENT|AI_AGAIN|PIPE|PERM)
       |out\ of\ memory|oomkilled|segmentation\ fault|quota\ exceeded|cannot\ be\ \w+ed
-      |(?:has|have)\ failed|failed\ (?:to|with|because)
-    )\b""",
+      |already\ in\ use|(?<!\b0\ )(?<!\bno\ )failed(?!\W{0,3}0\b)
+    )\b|\[(?:error|emerg|crit|fatal)\]""",
     re.VERBOSE | re.IGNORECASE,
 )
 _STRONG_LINE = re.compile(
@@ -992,22 +1035,27 @@ def stem(word: str) -> str:
     return word
 
 
-def terms(text: str) -> dict[str, float]:
-    """Return the terms of a text with their weights: words, whole identifiers, their pieces."""
-    found: dict[str, float] = {}
+def terms(text: str) -> set[str]:
+    """Return the terms of a text: words, whole identifiers, their pieces."""
+    found: set[str] = set()
     for match in _LEXICAL_TERM.finditer(scrub(text)):
         raw = match.group()
         spaced = _LEXICAL_CAMEL.sub(" ", raw)
         pieces = [piece.lower() for piece in _LEXICAL_PIECE.findall(spaced)]
         whole = raw.lower()
         if len(pieces) > 1:
-            found[whole] = IDENTIFIER_WEIGHT
+            found.add(whole)
         for piece in pieces:
             if _LEXICAL_CJK.search(piece):
-                found |= dict.fromkeys(bigrams(piece), 1.0)
+                found.update(bigrams(piece))
             elif piece not in STOP_WORDS and (len(piece) > 1 or piece.isdigit()):
-                found.setdefault(stem(piece), IDENTIFIER_WEIGHT if piece.isdigit() else 1.0)
+                found.add(stem(piece))
     return found
+
+
+def weight_of(term: str) -> float:
+    """Return how much a term says beside its rarity."""
+    return 1.0 if term.isalpha() else IDENTIFIER_WEIGHT
 
 
 def bigrams(text: str) -> list[str]:
@@ -1017,21 +1065,18 @@ def bigrams(text: str) -> list[str]:
 
 def build_lexical(texts: Iterable[str]) -> LexicalIndex:
     """Index the texts; their order gives the positions."""
-    bags = [terms(text) for text in texts]
-    positions: dict[str, list[int]] = {}
-    for position, bag in enumerate(bags):
-        for term in bag:
-            positions.setdefault(term, []).append(position)
-    size = len(bags)
-    idf = {term: _idf(size, len(rows)) for term, rows in positions.items()}
-    squares = [sum((weight * idf[t]) ** 2 for t, weight in bag.items()) for bag in bags]
-    return LexicalIndex(
-        size,
-        {term: np.array(rows, dtype=np.int32) for term, rows in positions.items()},
-        idf,
-        np.sqrt(np.array(squares or [0.0], dtype=np.float32))[:size],
-        _idf(size, 0),
-    )
+    positions: dict[str, array[int]] = {}
+    size = 0
+    for position, text in enumerate(texts):
+        size = position + 1
+        for term in terms(text):
+            positions.setdefault(term, array("i")).append(position)
+    postings = {term: np.array(rows, dtype=np.int32) for term, rows in positions.items()}
+    idf = {term: _idf(size, len(rows)) for term, rows in postings.items()}
+    squares = np.zeros(size, dtype=np.float32)
+    for term, rows in postings.items():
+        squares[rows] += (weight_of(term) * idf[term]) ** 2
+    return LexicalIndex(size, postings, idf, np.sqrt(squares), _idf(size, 0))
 
 
 def _idf(size: int, holders: int) -> float:
@@ -1042,8 +1087,8 @@ def score_lexical(index: LexicalIndex, query: str) -> Scores:
     """Return each text's score against the query, shape (size,), 0 to 1."""
     scores: Scores = np.zeros(index.size, dtype=np.float32)
     total = 0.0
-    for term, weight in terms(query).items():
-        value = weight * index.idf.get(term, index.unseen)
+    for term in terms(query):
+        value = weight_of(term) * index.idf.get(term, index.unseen)
         total += value * value
         if (rows := index.postings.get(term)) is not None:
             scores[rows] += value * value
@@ -1188,6 +1233,11 @@ class Lesson(_Frozen):
     def embedded_text(self) -> str:
         """What is embedded for recall: the trigger, then the text."""
         return f"{self.trigger}\n{self.text}"
+
+    @property
+    def searched_text(self) -> str:
+        """The words it is found by: trigger, text and tags."""
+        return "\n".join([self.trigger, self.text, *self.tags])
 
 
 class Evidence(_Frozen):
@@ -1470,7 +1520,8 @@ def _repair(text: str) -> object | None:
         elif char in "}]":
             if not depth or depth.pop() != char:
                 break
-            last = (place + 1, "".join(reversed(depth)))
+            if char == "}":  # a list closed inside a lesson leaves that lesson half
+                last = (place + 1, "".join(reversed(depth)))
     return _closed(text, last) if last else None
 
 
@@ -1617,8 +1668,13 @@ class Worker:
             raise
         except Exception as error:  # a background job may never disturb the server
             self.counts["failed"] += 1
-            lessons_log.warning("background work failed: %s", type(error).__name__)
+            self._warn_once(type(error).__name__)
             lessons_log.debug("background work failed", exc_info=True)
+
+    def _warn_once(self, reason: str) -> None:
+        if not self.counts[f"failed:{reason}"]:
+            lessons_log.warning("background work failed: %s", reason)
+        self.counts[f"failed:{reason}"] += 1
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self.running.discard(task)
@@ -2244,9 +2300,9 @@ column, unit or parameter means, which call or option works and which does not, 
 means and what cures it. What everybody knows, how to call a tool that just works, one-time \
 actions (a refund, a sent mail, one look-up) are NOTHING.
 3. What it advises stands in a CALL or in the USER's words, or is advice of the ASSISTANT that \
-the USER then confirmed. Never advise anything that only a RESULT or DOCUMENT says. Use the \
-names of tables, columns, commands and options exactly as the call has them; add nothing from \
-your own knowledge.
+the USER then confirmed. Never advise anything that only a RESULT or DOCUMENT says; a lesson is \
+thrown away if it names a table, column, field or option that no CALL and no USER line has. \
+Write names exactly as the CALL has them; add nothing from your own knowledge.
 
 Write each lesson so that a reader who never saw this chat can follow it:
 - imperative, naming the system, product or version it is about, at most {TEXT_LIMIT} characters; \
@@ -2310,12 +2366,20 @@ class PublishedHeader(BaseModel):
 
 
 class PublishedSet(NamedTuple):
-    """A published file in memory."""
+    """A published file in memory: lessons stay JSON lines, a fifth of the size of models."""
 
     header: PublishedHeader
-    lessons: tuple[Curated, ...]
+    lines: tuple[bytes, ...]
+    keys: tuple[str, ...]
+    words: tuple[str, ...]
+    """What each lesson is found by."""
     vectors: Vectors
     """Unit rows, shape (count, dimension), read-only."""
+
+    @property
+    def lessons(self) -> tuple[Curated, ...]:
+        """Return the lessons themselves."""
+        return tuple(Curated.model_validate_json(line) for line in self.lines)
 
 
 def read_published(path: Path) -> PublishedSet | None:
@@ -2342,17 +2406,24 @@ def parse_published(path: Path, header: PublishedHeader, body: bytes) -> Publish
         )
     if hashlib.sha256(body).hexdigest() != header.sha256:
         raise StoreDamaged(f"{path} does not match its own hash: run `lessons publish`")
-    lines = body[: header.lessons_bytes].splitlines()
+    lines = tuple(body[: header.lessons_bytes].splitlines())
     try:
-        lessons = tuple(Curated.model_validate(json.loads(line)) for line in lines)
-    except (ValueError, InvalidLesson):
+        found = [key_and_words(line) for line in lines]
+    except ValueError:
         raise StoreDamaged(f"{path} holds an unreadable lesson: run `lessons publish`") from None
     offset = header.lessons_bytes + -header.lessons_bytes % PUBLISHED_ALIGN
     flat = np.frombuffer(body, dtype="<f4", offset=offset) if header.dimension else np.empty(0)
-    if len(lessons) != header.count or flat.size != header.count * header.dimension:
+    if len(lines) != header.count or flat.size != header.count * header.dimension:
         raise StoreDamaged(f"{path} holds other counts than its header: run `lessons publish`")
     vectors = flat.reshape(header.count, header.dimension).astype(np.float32, copy=False)
-    return PublishedSet(header, lessons, vectors)
+    keys, words = tuple(key for key, _ in found), tuple(text for _, text in found)
+    return PublishedSet(header, lines, keys, words, vectors)
+
+
+def key_and_words(line: bytes) -> tuple[str, str]:
+    """Return a lesson's key and the words it is found by; raise ValueError."""
+    lesson = Curated.model_validate_json(line).lesson
+    return lesson.key, lesson.searched_text
 
 
 # ------------------------------------------------------------------------------
@@ -2430,21 +2501,27 @@ def ensure_salt(paths: StorePaths) -> bytes:
     """Return the salt (`LESSONS_SALT`, else the file), made by whoever comes first."""
     if value := os.environ.get("LESSONS_SALT", "").strip():
         return value.encode()
-    paths.root.mkdir(parents=True, exist_ok=True)
     try:
+        paths.root.mkdir(parents=True, exist_ok=True)
         handle = os.open(paths.salt, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_hex(32))
+            file.flush()
+            os.fsync(file.fileno())
     except FileExistsError:
-        return _read_salt(paths.salt)
-    with os.fdopen(handle, "w") as file:
-        file.write(secrets.token_hex(32))
-        file.flush()
-        os.fsync(file.fileno())
+        pass  # another process came first, or the folder's place is taken: the read tells
+    except OSError as error:
+        raise StoreError(f"{paths.salt} cannot be made: {error.strerror}") from None
     return _read_salt(paths.salt)
 
 
 def _read_salt(path: Path) -> bytes:
     for _ in range(40):  # the other process may be between create and write
-        if value := path.read_bytes().strip():
+        try:
+            value = path.read_bytes().strip()
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error.strerror}") from None
+        if value:
             return value
         time.sleep(POLL_SECONDS)
     raise StoreDamaged(f"{path} is empty: restore it from a backup, or delete it to start anew")
@@ -2877,7 +2954,8 @@ def call_identity(call: Turn) -> str:
     if isinstance(arguments, dict):
         arguments = {key: value for key, value in arguments.items() if key not in _RETRY_KEYS}
     plain = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
-    return f"{call.tool}\n{_ARGUMENT_SPACE.sub(' ', plain)}"
+    spaced = _ARGUMENT_SPACE.sub(" ", plain)
+    return f"{call.tool}\n{spaced}".replace(' "', '"')
 
 
 def _paired_calls(turns: Sequence[Turn]) -> dict[int, int]:
@@ -3025,13 +3103,23 @@ LINE_OVERHEAD = 12
 class RecallIndex:
     """Everything recall needs of one or more domains, built once per refresh."""
 
-    lessons: tuple[Curated, ...]
+    lines: tuple[bytes, ...]
+    """Each lesson as JSON; only the chosen ones are parsed."""
+    keys: tuple[str, ...]
+    places: Mapping[str, int]
+    """Key to position."""
+    costs: npt.NDArray[np.int32]
+    """Estimated tokens of each lesson in the block."""
     vectors: Vectors
     """Centred unit rows, shape (n, dimension); dimension 0 where recall is lexical."""
     mean: npt.NDArray[np.float32]
     lexical: LexicalIndex
     floor: float
     lexical_floor: float
+
+    def lesson(self, place: int) -> Curated:
+        """Return one lesson."""
+        return Curated.model_validate_json(self.lines[place])
 
     @property
     def dimension(self) -> int:
@@ -3041,22 +3129,32 @@ class RecallIndex:
 
 def build_index(sets: Sequence[PublishedSet]) -> RecallIndex:
     """Join published files into one index; files of different models go without vectors."""
-    lessons = tuple(lesson for published in sets for lesson in published.lessons)
-    dense = comparable([s for s in sets if s.header.count])
-    mean = next((np.array(s.header.mean, np.float32) for s in sets if s.header.mean), np.zeros(0))
-    vectors = np.concatenate([s.vectors for s in sets if s.header.count]) if dense else None
-    if vectors is None:
-        vectors, mean = np.zeros((len(lessons), 0), np.float32), np.zeros(0)
+    sets = [found for found in sets if found.keys]
+    keys = tuple(key for found in sets for key in found.keys)
+    words = [text for found in sets for text in found.words]
+    means = [found.header.mean for found in sets if found.header.mean]
+    dense = comparable(sets)
+    mean = np.array(means[0] if means and dense else (), np.float32)
     floors = [s.header.floor for s in sets if s.header.floor is not None]
     lexical_floors = [s.header.lexical_floor for s in sets if s.header.lexical_floor is not None]
     return RecallIndex(
-        lessons,
-        centre(vectors, mean.astype(np.float32)),
-        mean.astype(np.float32),
-        build_lexical(lexical_text(lesson) for lesson in lessons),
-        max(floors, default=DEFAULT_FLOOR),
-        max(lexical_floors, default=LEXICAL_FLOOR),
+        lines=tuple(line for found in sets for line in found.lines),
+        keys=keys,
+        places={key: place for place, key in enumerate(keys)},
+        costs=np.array([tokens(text) + LINE_OVERHEAD for text in words], np.int32),
+        vectors=centre(joined_vectors(sets, dense=dense), mean),
+        mean=mean,
+        lexical=build_lexical(words),
+        floor=max(floors, default=DEFAULT_FLOOR),
+        lexical_floor=max(lexical_floors, default=LEXICAL_FLOOR),
     )
+
+
+def joined_vectors(sets: Sequence[PublishedSet], *, dense: bool) -> Vectors:
+    """Return the rows of all files, without a copy where there is one file."""
+    if not dense:
+        return np.zeros((sum(len(found.keys) for found in sets), 0), np.float32)
+    return sets[0].vectors if len(sets) == 1 else np.concatenate([s.vectors for s in sets])
 
 
 def comparable(sets: Sequence[PublishedSet]) -> bool:
@@ -3064,12 +3162,6 @@ def comparable(sets: Sequence[PublishedSet]) -> bool:
     prints = [s.header.fingerprint for s in sets]
     first = prints[0] if prints else None
     return first is not None and all(p is not None and first.matches(p) for p in prints)
-
-
-def lexical_text(curated: Curated) -> str:
-    """Return the words a lesson is found by: trigger, text and tags."""
-    lesson = curated.lesson
-    return "\n".join([lesson.trigger, lesson.text, *lesson.tags])
 
 
 def centre(rows: Vectors, mean: npt.NDArray[np.float32]) -> Vectors:
@@ -3113,38 +3205,36 @@ def select(
     above half the floor; new ones come behind, ordered by key, so that the same
     lessons always give the same bytes (ties in scores would not).
     """
-    ranked = np.argsort(-scores, kind="stable")[: max(200, 4 * top_k)]
-    wanted = [int(i) for i in ranked if scores[i] >= floor]
-    keep = _sticky(index, scores, floor, shown)
-    chosen = _fitting(index, [*wanted, *(i for i in keep if i not in wanted)], top_k, token_budget)
-    places = {key: place for place, key in enumerate(shown)}
-    lessons = [index.lessons[i] for i in chosen]
-    return tuple(sorted(lessons, key=lambda c: (places.get(c.key, len(places)), c.key)))
+    wanted = best_places(scores, floor, 40 * max(top_k, 1))
+    known = [index.places[key] for key in shown if key in index.places]
+    keep = sorted(
+        (p for p in known if scores[p] >= STICKY_SHARE * floor and p not in wanted),
+        key=lambda place: -float(scores[place]),
+    )
+    chosen = _fitting(index, [*wanted, *keep], top_k, token_budget)
+    seats = {key: seat for seat, key in enumerate(shown)}
+    ordered = sorted(chosen, key=lambda p: (seats.get(index.keys[p], len(seats)), index.keys[p]))
+    return tuple(index.lesson(place) for place in ordered)
 
 
-def _sticky(index: RecallIndex, scores: Scores, floor: float, shown: Sequence[str]) -> list[int]:
-    if not shown:
-        return []
-    known = set(shown)
-    still = [
-        i
-        for i in np.flatnonzero(scores >= STICKY_SHARE * floor)
-        if index.lessons[int(i)].key in known
-    ]
-    return sorted((int(i) for i in still), key=lambda i: -float(scores[i]))
+def best_places(scores: Scores, floor: float, most: int) -> list[int]:
+    """Return the positions at or above the floor, best first, at most `most`."""
+    above = np.flatnonzero(scores >= floor)
+    if len(above) > most:
+        above = above[np.argpartition(-scores[above], most)[:most]]
+    return [int(place) for place in above[np.argsort(-scores[above], kind="stable")]]
 
 
 def _fitting(index: RecallIndex, order: Iterable[int], top_k: int, token_budget: int) -> list[int]:
     chosen: list[int] = []
     used = 0
-    for i in order:
+    for place in order:
         if len(chosen) >= top_k:
             break
-        cost = tokens(lexical_text(index.lessons[i])) + LINE_OVERHEAD
-        if used + cost > token_budget or any(twins(index, i, j) for j in chosen):
-            continue
-        chosen.append(i)
-        used += cost
+        cost = int(index.costs[place])
+        if used + cost <= token_budget and not any(twins(index, place, c) for c in chosen):
+            chosen.append(place)
+            used += cost
     return chosen
 
 
@@ -3152,7 +3242,7 @@ def twins(index: RecallIndex, one: int, other: int) -> bool:
     """Say whether two lessons repeat or contradict each other."""
     if index.dimension:
         return float(index.vectors[one] @ index.vectors[other]) >= TWIN_SIMILARITY
-    return index.lessons[one].key == index.lessons[other].key
+    return index.keys[one] == index.keys[other]
 
 
 def tokens(text: str) -> int:
@@ -3403,8 +3493,8 @@ class Reading:
 
     @cached_property
     def numbers(self) -> tuple[frozenset[str], ...]:
-        """Return the free-standing numbers of each turn."""
-        return tuple(frozenset(numbers_in(text)) for text in self.texts)
+        """Return the numbers of each turn."""
+        return tuple(frozenset(quantities_in(text)) for text in self.texts)
 
     def where(self, *roles: str) -> Iterator[int]:
         """Yield the positions of turns with one of these roles."""
@@ -3568,19 +3658,22 @@ def keep_refreshed(
 
 _MASK_MARK = re.compile(r"\[(?:secret|personal)\b", re.IGNORECASE)
 _NARRATES = re.compile(
-    r"^\W*(?:i|we|the (?:user|assistant|model|chat|conversation)|user|assistant|you asked"
-    r"|der (?:nutzer|assistent)|l'utilisateur|el usuario|l'utente|o usuário|用户|助手|ユーザー)\b",
+    r"^\W*(?:i (?:am|was|have|ran|used|found|will)|we (?:ran|used|found|saw)|you asked"
+    r"|(?:the )?(?:user|assistant|model|chat|conversation) (?:is|was|has|asked|wanted|wants"
+    r"|requested|said|needs|needed|confirmed|reported|used|ran|tried|did)"
+    r"|der (?:nutzer|assistent) \w+te"
+    r"|l'utilisateur a|el usuario (?:pidió|quería)|用户(?:要求|询问|想)|ユーザーは)\b",
     re.IGNORECASE,
 )
 _STEERS = re.compile(
     r"ignore (?:all |any )?(?:previous|above|prior|other|these|the) (?:instruction|rule|lesson)"
-    r"|system prompt|\breviewer\b|pre-?approved|do not tell the user|without telling"
-    r"|</?(?:lessons?|system|transcript)\b|\bAPPROVE\b|\bPROMOTE\b",
+    r"|\breviewer\s*:|pre-?approved|do not tell the user|without telling the user"
+    r"|</?(?:lessons?|system|transcript)\b|\b(?-i:APPROVE|PROMOTE)\b",
     re.IGNORECASE,
 )
 _ERROR_WORDS = re.compile(r"^(?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|\w*(?:Error|Exception))$")
 _ERROR_NUMBER = re.compile(
-    r"(?:http|status|code|error|errno|exit|sqlstate|fehler|erreur)\W{0,3}(?:code\W{0,3})?$",
+    r"(?:http|status|code|error|errno|exit|sqlstate|port|fehler|erreur)\W{0,3}(?:code\W{0,3})?$",
     re.IGNORECASE,
 )
 _INSTANCE_KEY = re.compile(
@@ -3644,11 +3737,14 @@ def source_fault(proposal: Proposal, reading: Reading, kind: EvidenceKind) -> st
                 return "one-off"
             if fault := _name_fault(name, reading, symptoms):
                 return fault
-        if fault := _number_fault(part, reading):
+        if fault := _number_fault(part, reading, instances, symptoms) or _serial_fault(
+            part, reading
+        ):
             return fault
     if _is_copied(text, reading):
         return "planted"
-    if kind is EvidenceKind.TOOL_SUCCESS and _is_thin(text, reading):
+    failed = any(turn.failed for turn in reading.turns)
+    if kind is EvidenceKind.TOOL_SUCCESS and not failed and _is_thin(text, reading):
         return "thin"
     return None
 
@@ -3664,7 +3760,8 @@ def good_tags(tags: Sequence[str], reading: Reading) -> tuple[str, ...]:
         and safety_fault(tag) is None
         and tag.casefold() not in instances
         and all(_name_fault(name, reading, True) is None for name in names_in(tag))
-        and _number_fault(tag, reading) is None
+        and _number_fault(tag, reading, instances, False) is None
+        and _serial_fault(tag, reading) is None
     )[:8]
 
 
@@ -3702,11 +3799,23 @@ def _has(pieces: frozenset[str], piece: str) -> bool:
     return piece.endswith("s") and piece[:-1] in pieces
 
 
-def _number_fault(part: str, reading: Reading) -> str | None:
+def _number_fault(part: str, reading: Reading, instances: set[str], symptoms: bool) -> str | None:
+    failed = [p for p in reading.where("result") if reading.turns[p].failed]
     for number in numbers_in(part):
-        if number not in SMALL_NUMBERS and not _number_earned(number, part, reading):
+        symptom = (
+            symptoms and len(number) <= 4 and any(number in reading.numbers[p] for p in failed)
+        )
+        earned = number not in instances and (symptom or _number_earned(number, part, reading))
+        if number not in SMALL_NUMBERS and not earned:
             return "one-off-number"
     return None
+
+
+def _serial_fault(part: str, reading: Reading) -> str | None:
+    """Refuse serials and tickets; a vendor's error number stands in a failed result."""
+    failed = [reading.texts[p] for p in reading.where("result") if reading.turns[p].failed]
+    known = all(any(serial in text for text in failed) for serial in serials_in(part))
+    return None if known else "one-off"
 
 
 def _number_earned(number: str, part: str, reading: Reading) -> bool:
@@ -3751,11 +3860,17 @@ def _instances(value: object, key: str, depth: int) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value[:200]:
             yield from _instances(inner, key, depth + 1)
-    elif isinstance(value, str) and _INSTANCE_KEY.match(key) and _is_label(value):
-        yield value.casefold()
+    elif _INSTANCE_KEY.match(key):
+        if isinstance(value, int) and not isinstance(value, bool):
+            yield str(value)
+        elif isinstance(value, str) and _is_label(value, key):
+            yield value.casefold()
 
 
-def _is_label(value: str) -> bool:
+def _is_label(value: str, key: str) -> bool:
+    """Say whether a value names one case; under an `id` also schemas list their columns."""
+    if key.casefold().endswith("id") and not any(map(str.isdigit, value)):
+        return False
     plain = value.isalpha() and (value.islower() or value.istitle())
     return 3 <= len(value) <= 80 and not plain and not re.search(r"[\s/]", value)
 
@@ -3880,6 +3995,7 @@ def _width(text: str) -> int:
 def _evidence(
     kind: EvidenceKind, quoted: _Quoted, cited: Sequence[int], reading: Reading
 ) -> Evidence | Refusal:
+    quoted = _storable_quote(quoted, cited, reading)
     source = reading.texts[quoted.place]
     start, end = quoted.start, min(quoted.end, quoted.start + QUOTE_LIMIT)
     missing = QUOTE_MIN - (end - start)
@@ -3893,6 +4009,20 @@ def _evidence(
     tools = {reading.turns[place].tool for place in cited if reading.turns[place].tool}
     named = tuple(sorted(shorten(" ".join(tool.split()), TAG_LENGTH) for tool in tools))[:16]
     return Evidence.build(kind=kind, quote=quote, excerpt=excerpt, tools=named)
+
+
+def _storable_quote(quoted: _Quoted, cited: Sequence[int], reading: Reading) -> _Quoted:
+    """Return the quote, or the start of a cited call or result where a line is too short.
+
+    Some confirmations in dense scripts are whole remarks of fewer than the stored minimum.
+    """
+    if len(reading.texts[quoted.place].strip()) >= QUOTE_MIN:
+        return quoted
+    for place in cited:
+        text = reading.texts[place]
+        if reading.turns[place].role in ("call", "result") and len(text.strip()) >= QUOTE_MIN:
+            return _Quoted(place, 0, min(len(text), 200))
+    return quoted
 
 
 def _excerpt(place: int, start: int, end: int, cited: Sequence[int], reading: Reading) -> str:
@@ -3951,7 +4081,7 @@ class Recaller:
         deadline = time.monotonic() + limits.seconds
         loaded = self.reader.loaded or await self.first_load(limits.seconds)
         texts = views(question)
-        if loaded is None or not loaded.recall.lessons or not texts:
+        if loaded is None or not loaded.recall.keys or not texts:
             return ()
         vectors = await self._vectors(loaded, texts, app, deadline)
         chosen = await self._choose(loaded.recall, texts, vectors, limits, chat)
@@ -4047,7 +4177,7 @@ class Recaller:
                 shown=self.shown.get(chat, ()),
             )
 
-        if len(recall.lessons) * len(texts) <= SMALL_ENOUGH:
+        if len(recall.keys) * len(texts) <= SMALL_ENOUGH:
             return choose()
         return await asyncio.to_thread(choose)
 
@@ -4317,7 +4447,7 @@ class Learner:
             self._draining = False
 
     async def _note_usage(self, exchange: Exchange) -> None:
-        await asyncio.to_thread(self._append_usage, exchange)
+        await asyncio.to_thread(self._spooled, lambda: self._append_usage(exchange))
 
     def _append_usage(self, exchange: Exchange) -> None:
         for domain, keys in exchange.recalled.items():
@@ -4328,7 +4458,7 @@ class Learner:
                 at=utc_stamp(),
                 outcome=exchange.finish_reason or "broken",
             )
-            self._spooled(lambda d=domain, u=usage: self.spool.append_usage(d, u))  # type: ignore[misc]
+            self.spool.append_usage(domain, usage)
 
     async def _distill(self, exchange: Exchange, valves: LessonsValves) -> None:
         turns = await asyncio.to_thread(read_transcript, exchange.messages)
@@ -4344,6 +4474,8 @@ class Learner:
             self._count(f"skipped:{reason}", valves)
             return
         origin = await asyncio.to_thread(self._origin, exchange, valves)
+        if origin is None:
+            return
         outcome = await distill(
             turns,
             origin,
@@ -4363,7 +4495,12 @@ class Learner:
             )
             self.worker.spawn(self.drain)
 
-    def _origin(self, exchange: Exchange, valves: LessonsValves) -> Origin:
+    def _origin(self, exchange: Exchange, valves: LessonsValves) -> Origin | None:
+        made: list[Origin] = []
+        self._spooled(lambda: made.append(self._named(exchange, valves)))
+        return made[0] if made else None
+
+    def _named(self, exchange: Exchange, valves: LessonsValves) -> Origin:
         return Origin(
             domain=valves.domain_names()[0],
             message_ref=digest("message", exchange.message),
