@@ -88,7 +88,8 @@ def drive(running: Running, stages: Stages, story: Story, seen: Observations) ->
     story.exchange(second)
     check_second(first, second, lesson, seen)
     story.chapter("5. The ledger")
-    story.plain(gate(running, "verify"))
+    story.plain("$ lessons verify", 2)
+    story.plain(gate(running, "verify", embed=False), 4)
     seen.require(True, "the ledger verifies")
     story.closing(first, second, lesson.lesson.text)
     return {"first": figures(first, lesson), "second": figures(second, lesson)}
@@ -138,7 +139,7 @@ def wait_for_candidate(running: Running, stages: Stages, seen: Observations) -> 
 
 def listed(running: Running) -> list[Json]:
     """Return the candidates in staging, as `lessons candidates --json` lists them."""
-    content = json.loads(gate(running, "candidates", "--json"))
+    content = json.loads(gate(running, "candidates", "--json", embed=False))
     return list(content["candidates"] if isinstance(content, dict) else content)
 
 
@@ -148,11 +149,16 @@ def review(running: Running) -> list[str]:
     return ["promote", "--review", "llm", *model, "--min-users", "1"]
 
 
-def gate(running: Running, *arguments: str) -> str:
-    """Run a `lessons` command on this store; return what it printed, raise NotObserved."""
+def gate(running: Running, *arguments: str, embed: bool = True) -> str:
+    """Run a `lessons` command on this store; return what it printed, raise NotObserved.
+
+    Without `embed` it is spared loading the model (seconds).
+    """
     command = [sys.executable, "-m", "lessons_loop.deploy.cli", *arguments]
     env = running.environment | {"LESSONS_DOMAIN": DOMAIN, "COLUMNS": "100", "NO_COLOR": "1"}
-    env |= {"LESSONS_LLM_API_KEY": running.models.key}
+    env |= {"LESSONS_LLM_API_KEY": running.models.key} | (
+        {} if embed else {"LESSONS_EMBEDDING": ""}
+    )
     try:
         done = subprocess.run(
             command, env=env, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False

@@ -112,6 +112,9 @@ def local_run(
             align_models(admin, models, str(earlier.get("models", "")))
             align_embedding(admin, embedding.variables, str(earlier.get("embedding", "")))
             offered = admin.model_ids()
+        if embedding.gate:
+            with stages.stage("embedding engine is warm"):
+                admin.warm_embedding()
         if not offered:
             stages.note(f"warning: {models.label} offers no model")
         embedded = embedding.variables.get("RAG_EMBEDDING_MODEL", "")

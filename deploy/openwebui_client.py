@@ -121,6 +121,11 @@ class OpenWebUI:
         """Return one message of a saved chat, with its status lines and sources."""
         return dict(self.stored_chat(chat_id)["chat"]["history"]["messages"][message_id])
 
+    def warm_embedding(self) -> None:
+        """Have the server embed something: a local model's first use takes seconds."""
+        query = {"collection_name": "warm-up", "query": "warm up", "k": 1, "hybrid": False}
+        self.send("POST", "/api/v1/retrieval/query/doc", query)  # there is no such collection
+
     def model_ids(self) -> list[str]:
         """Return the models this user can choose; also loads the server's model list."""
         return [str(model["id"]) for model in self.ask("GET", "/api/models")["data"]]
