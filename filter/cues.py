@@ -26,21 +26,27 @@ _REJECTS = re.compile(
         |(?:is|was|does|do|did|that)(?:n't|n’t|\ not)\ (?:right|correct|true|work\w*|match\w*
             |look\ right|what\ i|help\w*|valid|the\ case)
         |not\ (?:right|correct|true|what\ i|working)|still\ (?:fail\w*|broken|wrong|the\ same|not)
-        |didn't\ work|can't\ be|cannot\ be|makes?\ no\ sense
+        |not\ what|didn't\ (?:work|help)|(?:no|same)\ (?:difference|effect|change|error)
+        |i\ (?:don't\ think|doubt)|revert\ (?:it|that|this)|roll\ (?:it|that)\ back|undo\ it
+        |broke\ (?:it|the|my)|nonsense|worse|still\ (?:get|see)\w*|can't\ be
+        |cannot\ be|makes?\ no\ sense
         |(?:way\ )?too\ (?:high|low|many|few|large|small)
         |is\ (?:gone|deprecated|obsolete|outdated))\b
     |\b(?:falsch|stimmt\ (?:so\ )?nicht|passt\ (?:so\ )?nicht|nicht\ (?:richtig|korrekt)
         |(?:funktioniert|geht|klappt)\ (?:so\ |immer\ noch\ )?nicht|kann\ nicht\ (?:sein|stimmen)
-        |viel\ zu)\b
+        |viel\ zu|quatsch|unsinn|bringt\ nichts|immer\ noch|gleicher\ fehler
+        |zu\ (?:hoch|niedrig|viele|wenige?))\b
     |\b(?:faux|erron[ée]\w*|n'est\ pas|pas\ (?:bon|correct|juste|ça)
-        |ne\ (?:marche|fonctionne)\ pas)\b
-    |\b(?:incorrect[oa]s?|equivocad[oa]|no\ (?:es|puede\ ser|funciona|coincide|est[áa]|cuadra))\b
-    |\b(?:sbagliat[oaie]|errat[oaie]|non\ (?:è|va|funziona|corrisponde|torna|può))\b
-    |\b(?:errad[oa]s?|não\ (?:é|está|funciona|bate|pode))\b
-    |неправильно|неверно|не\ (?:так|работает|то|совпадает|верно|может)
+        |ne\ (?:marche|fonctionne)\ pas|toujours\ (?:pas|la\ même|le\ même)|trop)\b
+    |\b(?:incorrect[oa]s?|equivocad[oa]|no\ (?:es|puede\ ser|funciona|coincide|est[áa]|cuadra)
+        |sigue\ (?:fallando|igual)|demasiad[oa]s?)\b
+    |\b(?:sbagliat[oaie]|errat[oaie]|non\ (?:è|va|funziona|corrisponde|torna|può)|ancora|troppo)\b
+    |\b(?:errad[oa]s?|não\ (?:é|está|funciona|bate|pode)|ainda|demais)\b
+    |неправильно|неверно|вс[её]\ ещ[её]|слишком|не\ (?:так|работает|то|совпадает|верно|может)
     |(?:^|[，。,.!！\n])\s*不(?:[，,。、!！ ]|要|能)|不对|错了|错误|不正确
-    |(?<!是)不是|有误|不行|不能用
-    |違い|違う|違って|間違|正しくな|おかしい|合わな|合いませ|動かな|動きませ
+    |(?<!是)不是|有误|不行|不能用|没用|不可能|还是(?:不|错|一样|报错)
+    |太(?:多|少|高|低|慢)
+    |まだ|変わら|すぎ|ありえな|違い|違う|違って|間違|正しくな|おかしい|合わな|合いませ|動かな|動きませ
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -59,7 +65,8 @@ _CONFIRMS = re.compile(
     r"""\b(?:works?|worked|working|solved|fixed|fixes|confirmed|correct|exactly|perfect\w*
         |match(?:es|ed)?|plausible|that(?:'s|\ is|\ was|\ did)\ (?:it|right|the\ one|what)|is\ right
         |all\ (?:good|green)|looks\ (?:good|right)|agrees?\ with|same\ as|as\ expected|success\w*
-        |resolved|went\ through|comes?\ (?:out|through)|(?:is|are)\ (?:up|back|in|there)
+        |resolved|(?:that|it)\ did\ (?:it|the\ trick)|tests?\ pass\w*|compiles|green
+        |went\ through|comes?\ (?:out|through)|(?:is|are)\ (?:up|back|in|there)
         |fine|great|awesome|excellent|spot\ on)\b
     |\b(?:passt|stimmt|funktioniert|geht\ (?:jetzt|nun|wieder)|klappt|richtig|korrekt|genau|perfekt
         |gelöst|behoben|super|prima|bestens|läuft|übereinstimm\w*)\b

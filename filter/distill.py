@@ -76,7 +76,8 @@ def skip_reason(
     corrected = bool(proofs.corrections) and bool(proofs.confirmations)
     if not proven and not (corrected and any(p in window for p in proofs.confirmations)):
         return _no_evidence(proofs)
-    strong = any(p in proofs.fixes for p in proven) or proofs.corrections or proofs.acceptances
+    put_right = any(p in proofs.fixes for p in proven) or proofs.corrections
+    strong = put_right or proofs.acceptances or _ends_unopposed(turns)
     if not strong and _reply_width(turns, window) < min_reply_chars:
         return "short"
     return None
@@ -197,6 +198,11 @@ def _window_start(proofs: Proofs) -> int:
         if answered and place not in remarks:
             return place
     return 0
+
+
+def _ends_unopposed(turns: Sequence[Turn]) -> bool:
+    """Say whether the user has the last word and asks nothing more with it."""
+    return turns[-1].role == "user" and not turns[-1].text.rstrip().endswith(("?", "？"))
 
 
 def _no_evidence(proofs: Proofs) -> str:

@@ -25,7 +25,7 @@ _ERROR_OPENING = re.compile(
       |(?:HTTP(?:/[\d.]+)?\s+|status(?:\s+code)?[:=\s]+)[45]\d\d\b
       |[45]\d\d\s+[A-Z]
       |ORA-\d+|SQLSTATE|[A-Z]{2,5}-\d{4,5}:
-      |curl:\ \(\d+\)
+      |curl:\ \(\d+\)|ERR_[A-Z_]+|[A-Z]+(?:_[A-Z]+)*_(?:ERROR|FAILED|FAILURE|EXCEPTION)\b
     )""",
     re.VERBOSE | re.IGNORECASE,
 )

@@ -52,10 +52,13 @@ thrown away if it names a table, column, field or option that no CALL and no USE
 Write names exactly as the CALL has them; add nothing from your own knowledge.
 
 Write each lesson so that a reader who never saw this chat can follow it:
-- imperative, naming the system, product or version it is about, at most {TEXT_LIMIT} characters; \
-the symptom that shows when it applies belongs in the trigger (at most {TRIGGER_LIMIT} characters)
-- general: no values that came out (counts, sums, averages), no ids, serial numbers, dates, \
-people, mail addresses, hosts, URLs, file or job names of this one case, no secrets; a \
+- imperative, naming the system, product or version it is about, at most {TEXT_LIMIT} characters
+- concrete: state the fact itself (table, column, option, unit, threshold, cause, what fails and \
+what to do instead), not only that there is one; thresholds, factors and limits used in a CALL stay
+- the trigger (at most {TRIGGER_LIMIT} characters) says when it applies: the class of question, or \
+the symptom with its error words
+- general: no values that came out (counts, sums, averages, durations), no ids, serial numbers, \
+dates, people, mail addresses, hosts, URLs, file or job names of this one case, no secrets; a \
 [secret: ...] or [personal: ...] mask must not appear in a lesson
 - in the language the user writes in
 - what differs in subject is a lesson of its own; what belongs together stays together

@@ -12,7 +12,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _NAME_CHUNK = re.compile(
-    r"(?<![A-Za-z0-9_])(?:--?|[/.@#$]{0,2})[A-Za-z0-9_][A-Za-z0-9_./:*%@$+#-]*\(?"
+    r"(?<![A-Za-z0-9_À-ɏ])(?:--?|[/.@#$]{0,2})[A-Za-z0-9_][A-Za-z0-9_./:*%@$+#-]*"
+    r"(?![À-ɏ])(?:\((?!e?s\)|e?n\)))?"
+)
+_STAND_IN = re.compile(r"<[^<>\n]{1,40}>|\{[^{}\n]{1,40}\}")
+"""Placeholders such as `<namespace>`: they name nothing."""
+_GENERIC_NAMES = frozenset(
+    {"true", "false", "null", "none", "table_name", "column_name", "schema_name", "file_name"}
+    | {"database_name", "user_name", "table", "column", "value", "name"}
 )
 _CODE_SPAN = re.compile(r"`([^`\n]{1,200})`")
 _NAME_PIECE = re.compile(r"[A-Za-z0-9]+(?:_+[A-Za-z0-9]+)*")
@@ -42,6 +49,9 @@ _ONE_OFF = re.compile(
     r"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{12,64}\b"
     r"|\b[A-Za-z]{2,8}_(?=[A-Za-z0-9]*[A-Z])(?=[A-Za-z0-9]*\d)[A-Za-z0-9]{8,60}\b"
 )
+_DATA_FILE = re.compile(
+    r"\b[\w-]+\.(?:parquet|csv|tsv|xlsx?|pdf|docx?|pptx?|png|jpe?g|zip|dump|bak|ipynb)\b", re.I
+)
 _SERIAL = re.compile(
     r"\b(?!(?:CVE|RFC|ISO|UTF|SHA|AES|RSA|ANSI|ECMA|PEP|IEEE|DIN|EN|IEC|NIST|FIPS|CP|IBM|GPL|PCI)-?\d)"
     r"(?:[A-Z]{2,8}-\d{3,12}|[A-Z]{2,6}\d{6,12})\b"
@@ -69,16 +79,16 @@ class Name(NamedTuple):
 def names_in(text: str) -> tuple[Name, ...]:
     """Return the names in a text, each once."""
     found: dict[str, Name] = {}
+    text = _STAND_IN.sub(" ", text)
     for match in _NAME_CHUNK.finditer(text):
         name = _name(match.group())
         if name and name.pieces:
             found.setdefault(name.written, name)
     for span in _CODE_SPAN.findall(text):
-        for word in pieces_of(span):
+        for word in _NAME_PIECE.findall(span):
             if not word.isdigit() and len(word) > 1:
-                firm = not span.isupper()
-                found[word] = Name(word, (word,), firm)
-    return tuple(found.values())
+                found[word] = Name(word, pieces_of(word), not word.isupper())
+    return tuple(name for name in found.values() if name.written.casefold() not in _GENERIC_NAMES)
 
 
 def pieces_of(text: str) -> tuple[str, ...]:
@@ -110,14 +120,19 @@ def addresses_in(text: str) -> bool:
     return bool(_URL_SCHEME.search(bare) or _HOST_NAME.search(bare))
 
 
+def versions_in(text: str) -> tuple[str, ...]:
+    """Return the versions of three and more parts."""
+    return tuple(re.findall(r"(?<![\w.])\d+(?:\.\d+){2,}(?![\w])", text))
+
+
 def serials_in(text: str) -> tuple[str, ...]:
     """Return what is written like a serial, ticket or vendor's error number."""
     return tuple(_SERIAL.findall(text))
 
 
 def one_offs_in(text: str) -> bool:
-    """Say whether a text holds an id, a hash or a day; a version named by its day is none."""
-    if _ONE_OFF.search(text):
+    """Say whether a text holds an id, a hash, a file or a day; an API's version is none."""
+    if _ONE_OFF.search(text) or _DATA_FILE.search(text):
         return True
     return any(not _names_version(text, match.start()) for match in _DAY_STAMP.finditer(text))
 
@@ -143,9 +158,12 @@ def _name(chunk: str) -> Name | None:
 
 
 def _wanted_pieces(bare: str) -> Iterator[str]:
-    for piece in pieces_of(bare):
-        if len(piece) > 1 and not piece.isdigit():
-            yield piece
+    """Yield what must stand somewhere; in `UNIX_TIMESTAMP-Werte` only the name does."""
+    words = _NAME_PIECE.findall(bare)
+    names = [word for word in words if "_" in word or _LOWER_CAMEL.match(word)]
+    for word in names if names and "-" in bare.lstrip("-") else words:
+        if len(word) > 1 and not word.isdigit():
+            yield word.casefold()
 
 
 def _firmness(bare: str, called: bool) -> bool | None:

@@ -1,0 +1,201 @@
+"""Say where the names, numbers and words of a lesson stand, and whether they may.
+
+Earned are names and numbers of calls and of the user; what only a good result or a document
+says is not. Error words may come from failed results.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from lessons_loop.filter.proof import DOCUMENT_TOOLS
+from lessons_loop.filter.reading import Reading
+from lessons_loop.filter.terms import (
+    CONVERSIONS,
+    SMALL_NUMBERS,
+    Name,
+    names_in,
+    numbers_in,
+    serials_in,
+    versions_in,
+)
+
+_ERROR_WORDS = re.compile(r"^(?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|\w*(?:Error|Exception))$")
+_ERROR_NUMBER = re.compile(
+    r"(?:http|status|code|error|errno|exit|sqlstate|port|fehler|erreur)\W{0,3}(?:code\W{0,3})?$",
+    re.IGNORECASE,
+)
+_INSTANCE_KEY = re.compile(
+    r"^(?:id|job|charge|customer|user|username|account|pod|host|hostname|node|to|recipient|email"
+    r"|ticket|issue|order|invoice|run|build|serial|sn|device|machine|chat|channel|cursor|session"
+    r"|.*token.*|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)_?id$).*_id"
+    r"|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)Id$).*[a-z]Id)$"
+)
+_COPIED_WORDS = 6
+_COPIED_CHARACTERS = 14
+"""Unbroken stretch of tool output that makes a lesson a copy: words, East Asian characters."""
+
+
+def name_fault(name: Name, reading: Reading, symptoms: bool) -> str | None:
+    """Return why a name may not stand there; `symptoms` lets the words of errors through."""
+    own = list(reading.where("user", "call"))
+    if _stands(name, reading, own):
+        return None
+    prose = list(reading.where("assistant"))
+    results = list(reading.where("result"))
+    if not name.firm:
+        known = [*prose, *(p for p in results if reading.turns[p].failed)]
+        told = _stands(name, reading, results) and not _stands(name, reading, known)
+        product = name.written.isalpha() and len(name.written) >= 5
+        return "tool-only" if told and not product else None
+    if _stands(name, reading, results):
+        failed = [p for p in results if reading.turns[p].failed]
+        as_symptom = symptoms or _ERROR_WORDS.match(name.written)
+        return None if as_symptom and _stands(name, reading, failed) else "tool-only"
+    accepted = [p for p in prose if any(later > p for later in reading.proofs.acceptances)]
+    return None if _stands(name, reading, accepted) else "invented"
+
+
+def _stands(name: Name, reading: Reading, places: Sequence[int]) -> bool:
+    """Say whether every piece of a name stands in these turns; `events_*` by its beginning."""
+    return all(any(_has(reading.pieces[p], piece) for p in places) for piece in name.pieces)
+
+
+def _has(pieces: frozenset[str], piece: str) -> bool:
+    if piece in pieces:
+        return True
+    return piece.endswith("s") and piece[:-1] in pieces
+
+
+def number_fault(part: str, reading: Reading, instances: set[str], symptoms: bool) -> str | None:
+    """Return why a number of a text may not stand there: it came out of this one case."""
+    failed = [p for p in reading.where("result") if reading.turns[p].failed]
+    for number in numbers_in(part):
+        symptom = (
+            symptoms and len(number) <= 4 and any(number in reading.numbers[p] for p in failed)
+        )
+        earned = number not in instances and (symptom or _number_earned(number, part, reading))
+        if number not in SMALL_NUMBERS and not earned:
+            return "one-off-number"
+    return None
+
+
+def label_fault(part: str, reading: Reading) -> str | None:
+    """Refuse serials, tickets, image tags; a vendor's error number stands in a failed result."""
+    failed = [reading.texts[p] for p in reading.where("result") if reading.turns[p].failed]
+    if not all(any(serial in text for text in failed) for serial in serials_in(part)):
+        return "one-off"
+    own = "\n".join([*failed, *(reading.texts[p] for p in reading.where("user", "call"))])
+    for version in versions_in(part):
+        # Behind a colon it is an image's tag, not a version somebody asked about.
+        if not re.search(rf"(?<![\w.:]){re.escape(version)}(?![\w.]\d)", own):
+            return "one-off-number"
+    return None
+
+
+def _number_earned(number: str, part: str, reading: Reading) -> bool:
+    """Say whether a number was put in by user or call, not first given out by a result.
+
+    A number of the assistant's counts when a result then tested it, or when it converts units.
+    """
+    first = next((p for p, found in enumerate(reading.numbers) if number in found), None)
+    if first is None:
+        return number in CONVERSIONS
+    turn = reading.turns[first]
+    if turn.role in ("user", "call"):
+        return True
+    if turn.role == "result":
+        return turn.failed and _names_error(number, part)
+    tested = any(result > first for result in reading.proofs.results)
+    return number in CONVERSIONS or (tested and len(number) <= 4)
+
+
+def _names_error(number: str, part: str) -> bool:
+    place = part.find(number)
+    named = _ERROR_NUMBER.search(part[max(0, place - 20) : place]) is not None
+    return named or bool(re.fullmatch(r"[45]\d\d", number))
+
+
+def instance_values(reading: Reading) -> Iterator[str]:
+    """Yield the values, case folded, that name one case: ids, jobs, cursors, accounts."""
+    for place in reading.where("call", "result"):
+        try:
+            parsed = json.loads(reading.turns[place].text)
+        except (ValueError, RecursionError):
+            continue
+        yield from _instances(parsed, "", 0)
+
+
+def _instances(value: object, key: str, depth: int) -> Iterator[str]:
+    if depth > 6:
+        return
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _instances(inner, str(name), depth + 1)
+    elif isinstance(value, list):
+        for inner in value[:200]:
+            yield from _instances(inner, key, depth + 1)
+    elif _INSTANCE_KEY.match(key):
+        if isinstance(value, int) and not isinstance(value, bool):
+            yield str(value)
+        elif isinstance(value, str) and _is_label(value, key):
+            yield value.casefold()
+
+
+def _is_label(value: str, key: str) -> bool:
+    """Say whether a value names one case; under an `id` also schemas list their columns."""
+    if key.casefold().endswith("id") and not any(map(str.isdigit, value)):
+        return False
+    plain = value.isalpha() and (value.islower() or value.istitle())
+    return 3 <= len(value) <= 80 and not plain and not re.search(r"[\s/]", value)
+
+
+def is_copied(text: str, reading: Reading) -> bool:
+    """Say whether a lesson's wording comes out of good tool output or documents (T-49)."""
+    lesson = _plain_words(text)
+    own = [_plain_words(reading.texts[p]) for p in reading.where("user", "call")]
+    told = [
+        _plain_words(reading.texts[p])
+        for p in reading.where("result")
+        if not _is_failure(reading, p)
+    ]
+    own_text = " ".join(" ".join(words) for words in own)
+    told_text = " ".join(" ".join(words) for words in told)
+    dense = sum(len(word) == 1 for word in lesson) * 2 > len(lesson)
+    size = _COPIED_CHARACTERS if dense else _COPIED_WORDS
+    runs = [" ".join(lesson[at : at + size]) for at in range(len(lesson) - size + 1)]
+    if any(f" {run} " in f" {told_text} " and run not in own_text for run in runs):
+        return True
+    only_told = set(lesson) & {w for words in told for w in words}
+    only_told -= {w for words in own for w in words}
+    long_words = [word for word in set(lesson) if len(word) >= 4]
+    share = [word for word in only_told if len(word) >= 4]
+    return len(share) >= 4 and len(share) * 2 > len(long_words)
+
+
+def _is_failure(reading: Reading, place: int) -> bool:
+    turn = reading.turns[place]
+    return turn.failed and turn.tool not in DOCUMENT_TOOLS
+
+
+def _plain_words(text: str) -> list[str]:
+    """Return the words, case folded; East Asian text goes by single characters."""
+    return re.findall(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+", text.casefold())
+
+
+def _is_worded(remark: str) -> bool:
+    """Say whether a confirmation says more than `great`."""
+    return len(_plain_words(remark)) >= 3
+
+
+def is_thin(text: str, reading: Reading) -> bool:
+    """Say whether a lesson from one good call names nothing but the tool (`use X to do Y`)."""
+    if any(_is_worded(reading.texts[p]) for p in reading.proofs.confirmations):
+        return False
+    tools = {piece for turn in reading.turns for piece in re.split(r"\W+", turn.tool.casefold())}
+    named = [name for name in names_in(text) if set(name.pieces) - tools]
+    acronyms = [word for word in re.findall(r"\b[A-Z]{2,}[A-Z0-9]*\b", text) if len(word) < 12]
+    digits = [number for number in numbers_in(text) if number not in SMALL_NUMBERS]
+    return not (named or acronyms or digits)
