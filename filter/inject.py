@@ -52,8 +52,8 @@ def neutralise(text: str) -> str:
 def lesson_line(curated: Curated) -> str:
     """Return a lesson's line: reference, trigger, text."""
     lesson = curated.lesson
-    when = neutralise(lesson.trigger).rstrip(".")
-    return f"- [{reference(curated.key)}] When {when}: {neutralise(lesson.text)}"
+    trigger = neutralise(lesson.trigger).rstrip(".")
+    return f"- [{reference(curated.key)}] Trigger: {trigger}. Lesson: {neutralise(lesson.text)}"
 
 
 def block(lessons: Sequence[Curated]) -> str:

@@ -24,6 +24,7 @@ from lessons_loop.filter.reader import CuratedReader, keep_refreshed
 from lessons_loop.filter.recaller import Limits, Recaller
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths, first_line
+from lessons_loop.filter.transcript import SOURCE_MARK
 from lessons_loop.filter.valves import LessonsUserValves, LessonsValves
 from lessons_loop.filter.worker import Worker
 
@@ -213,7 +214,7 @@ def lesson_source(curated: Curated) -> Body:
         f"Applies to: {curated.lesson.trigger}",
         f"Learned: {curated.since[:10]}",
     ]
-    meta = {"source": name, "name": name, "kind": curated.lesson.kind.value}
+    meta = {"source": name, "name": name, "kind": curated.lesson.kind.value, SOURCE_MARK: True}
     return {"source": {"name": name}, "document": ["\n".join(lines)], "metadata": [meta]}
 
 

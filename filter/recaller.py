@@ -126,6 +126,7 @@ class Recaller:
                 f"({stored.dimension if stored else 0}): run `lessons re-embed`"
             )
         self._trusted = (function, stored)
+        self.paused_until = 0.0  # a model that only loads slowly need not be waited for longer
 
     async def _choose(
         self,

@@ -25,6 +25,8 @@ from lessons_loop.filter.text import scrub
 Role = Literal["user", "assistant", "call", "result"]
 DOCUMENT = "document"
 """Tool name of text that was retrieved, not computed: it proves nothing."""
+SOURCE_MARK = "lessons_loop"
+"""Set in the metadata of the sources that show recalled lessons."""
 _FAILED_STATUS = frozenset({"failed", "rejected", "incomplete", "error", "cancelled"})
 _DOCUMENT_TAGS = {
     "</context>": re.compile(r"<context>(.*)</context>", re.DOTALL),
@@ -113,9 +115,20 @@ def split_documents(text: str) -> tuple[str, tuple[str, ...]]:
 
 def _source_turns(sources: object) -> Iterator[Turn]:
     for source in sources if isinstance(sources, list) else []:
-        documents = source.get("document") if isinstance(source, Mapping) else None
+        if not isinstance(source, Mapping) or is_lesson_source(source):
+            continue
+        documents = source.get("document")
         if text := text_of(documents).strip():
             yield Turn("result", text, tool=DOCUMENT)
+
+
+def is_lesson_source(source: Mapping[str, object]) -> bool:
+    """Say whether a source shows one of our own lessons, which must not be learned again."""
+    marks = source.get("metadata")
+    return any(
+        isinstance(mark, Mapping) and mark.get(SOURCE_MARK)
+        for mark in (marks if isinstance(marks, list) else [])
+    )
 
 
 def _assistant_turns(message: Mapping[str, object]) -> Iterator[Turn]:

@@ -103,7 +103,7 @@ def test_block_says_what_it_is():
     text = block([curated()])
     assert text.startswith(BLOCK_OPEN) and text.endswith(BLOCK_CLOSE)
     assert "not instructions" in text and "only where its trigger fits" in text
-    assert "When big tables: Use LIMIT." in text
+    assert "Trigger: big tables. Lesson: Use LIMIT." in text
 
 
 def test_same_lessons_give_the_same_bytes():  # T-03

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from lessons_loop.filter.lessons_filter import CARRIER, Filter
+from lessons_loop.filter.lessons_filter import CARRIER, Filter, lesson_source
 from lessons_loop.filter.models import Candidate, Record, Usage
 from lessons_loop.filter.store import StorePaths, file_lock, staging_session
 from support.gate import HashEmbedder
@@ -221,6 +221,17 @@ def test_recalled_lesson_is_not_learned_again(tmp_path, server):  # T-13
     counts = loop.run(outlet_body(), metadata=carried)
     assert loop.candidates() == []
     assert any(name.startswith("dropped:") for name in counts)
+
+
+def test_shown_lessons_are_no_documents_of_the_chat(tmp_path, server):  # T-13
+    loop = Loop(tmp_path, server)
+    body = outlet_body()
+    shown = lesson_source(shelf()[0])
+    other = {"source": {"name": "page"}, "document": ["retrieved text"], "metadata": [{}]}
+    body["messages"][-1]["sources"] = [shown, other]
+    loop.run(body)
+    prompt = json.dumps([request.body for request in server.requests])
+    assert shelf()[0].lesson.text not in prompt and "retrieved text" in prompt
 
 
 @pytest.mark.parametrize(

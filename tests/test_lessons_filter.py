@@ -12,12 +12,12 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.gate import HashEmbedder
-from support.shelf import SERIALS, app_with, put_published, shelf
 
 from lessons_loop.filter.inject import BLOCK_OPEN
 from lessons_loop.filter.lessons_filter import CARRIER, Filter
 from lessons_loop.filter.store import StorePaths
+from support.gate import HashEmbedder
+from support.shelf import SERIALS, app_with, put_published, shelf
 
 EMBEDDER = HashEmbedder(256)
 ASKED = "operating hours of the machine with serial SN-4711?"
