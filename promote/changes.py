@@ -23,10 +23,10 @@ from lessons_loop.filter.models import (
     Lesson,
     Status,
 )
-from lessons_loop.filter.redact import mask
 from lessons_loop.filter.text import shorten
 from lessons_loop.promote.findings import Finding
 from lessons_loop.promote.groups import Group
+from lessons_loop.promote.masking import mask_through
 from lessons_loop.promote.records import Action, Archived, Change, Decision, Neighbour, Verdict
 
 SIGHTINGS_KEPT = 50
@@ -108,7 +108,7 @@ def archive_change(found: Resolution) -> Change:
     sightings = _masked_sightings(found.group.candidates)
     row = Archived(
         lesson=lesson,
-        reason=f"{found.verdict.rule}: {mask(found.verdict.reason)}",
+        reason=f"{found.verdict.rule}: {mask_through(found.verdict.reason)}",
         at=found.at,
         candidate=sightings[0] if sightings else None,
         sightings=sightings[1:] if held else (),
@@ -183,9 +183,9 @@ def describe_neighbour(near: Neighbour | None) -> dict[str, Any] | None:
 def masked_lesson(lesson: Lesson) -> Lesson:
     """Return the lesson with secrets and personal values masked, within its limits."""
     fields = {
-        "text": shorten(mask(lesson.text), TEXT_LIMIT),
-        "trigger": shorten(mask(lesson.trigger), TRIGGER_LIMIT),
-        "tags": tuple(shorten(mask(tag), TAG_LENGTH) for tag in lesson.tags),
+        "text": shorten(mask_through(lesson.text), TEXT_LIMIT),
+        "trigger": shorten(mask_through(lesson.trigger), TRIGGER_LIMIT),
+        "tags": tuple(shorten(mask_through(tag), TAG_LENGTH) for tag in lesson.tags),
     }
     return lesson.model_copy(update=fields)
 
@@ -198,8 +198,8 @@ def _masked_sightings(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
 def _masked_candidate(seen: Candidate) -> Candidate | None:
     """Return a masked copy, None where masking leaves nothing valid."""
     proof = seen.evidence.model_dump() | {
-        "quote": shorten(mask(seen.evidence.quote), QUOTE_LIMIT),
-        "excerpt": shorten(mask(seen.evidence.excerpt), EXCERPT_LIMIT),
+        "quote": shorten(mask_through(seen.evidence.quote), QUOTE_LIMIT),
+        "excerpt": shorten(mask_through(seen.evidence.excerpt), EXCERPT_LIMIT),
     }
     fields = seen.model_dump() | {"lesson": masked_lesson(seen.lesson), "evidence": proof}
     try:
@@ -210,7 +210,7 @@ def _masked_candidate(seen: Candidate) -> Candidate | None:
 
 def _masked(value: Any) -> Any:
     if isinstance(value, str):
-        return mask(value)
+        return mask_through(value)
     if isinstance(value, dict):
         return {key: _masked(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -221,7 +221,7 @@ def _masked(value: Any) -> Any:
 def _retired(old: Curated, by: str, found: Resolution) -> Archived:
     return Archived(
         lesson=old.lesson.model_copy(update={"status": Status.SUPERSEDED}),
-        reason=f"superseded by {by[:12]}: {mask(found.verdict.reason)}",
+        reason=f"superseded by {by[:12]}: {mask_through(found.verdict.reason)}",
         at=found.at,
         curated=old,
     )

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from lessons_loop.filter.models import Lesson
 from lessons_loop.filter.redact import find_sensitive, mask
 from lessons_loop.promote.findings import Finding, Severity, rejects
-from lessons_loop.promote.hidden import find_hidden, find_lookalikes
+from lessons_loop.promote.hidden import find_hidden, find_lookalikes, strip_hidden
 from lessons_loop.promote.lint_safety import find_injection, find_outside, find_unsafe
 from lessons_loop.promote.lint_wording import (
     find_breadth,
@@ -68,7 +68,7 @@ def _lint_field(text: str) -> Iterator[Finding]:
         yield rejects("hidden", f"has {len(hidden)} hidden character(s): {named}")
     if lookalikes := find_lookalikes(text):
         yield rejects("look-alike", f"mixes alphabets in '{lookalikes[0]}'")
-    for sensitive in find_sensitive(text):
+    for sensitive in find_sensitive(strip_hidden(text)):
         rule = "personal-value" if sensitive.personal else "secret"
         yield rejects(rule, f"contains what looks like a {sensitive.kind}")
     if found := _CODE.search(text):

@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from lessons_loop.filter.models import Candidate, Curated, Lesson
-from lessons_loop.filter.redact import mask
 from lessons_loop.promote.cases import Case
 from lessons_loop.promote.gate import Mode
 from lessons_loop.promote.hidden import reveal
+from lessons_loop.promote.masking import mask_through
 from lessons_loop.promote.records import Archived, Decision, Neighbour
 from lessons_loop.promote.run import Outcome, RunReport
 from lessons_loop.promote.similarity import UNRELATED
@@ -24,6 +24,7 @@ DRY_RUN = "DRY RUN: nothing is written"
 PREVIEW = (
     "preview: no mode was given, nothing is written; use --review human|llm, --auto or --unattended"
 )
+NOT_COMPARED = "nearest:   not compared: set LESSONS_EMBEDDING"
 _WOULD = {
     Decision.PROMOTE: "would promote",
     Decision.HOLD: "would hold",
@@ -49,7 +50,7 @@ def make_console() -> Console:
 
 def plain(text: str) -> str:
     """Return text fit for a terminal: secrets masked, hidden characters written out."""
-    return reveal(mask(text))
+    return reveal(mask_through(text))
 
 
 def marked(text: str, words: Iterable[str]) -> str:
@@ -76,7 +77,7 @@ def case_lines(case: Case) -> list[str]:
     ]
     for seen in group.candidates[:3]:
         lines += evidence_lines(seen)
-    lines += neighbour_lines(near)
+    lines += neighbour_lines(near) if case.verdict.rule != "no-embedder" else [NOT_COMPARED]
     lines += [f"finding:   {found.rule}: {plain(found.sentence)}" for found in case.findings]
     lines += [decision_line(decision) for decision in case.history]
     lines.append(f"rules say: {case.verdict.decision.value} ({plain(case.verdict.reason)})")

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from lessons_loop.filter.errors import UnreadableReply
 from lessons_loop.filter.llm import ChatReply
 from lessons_loop.filter.models import KIND_MEANINGS
-from lessons_loop.filter.redact import mask
 from lessons_loop.filter.text import scrub, shorten
 from lessons_loop.promote.cases import Case
 from lessons_loop.promote.lint_safety import find_injection
+from lessons_loop.promote.masking import mask_through
 from lessons_loop.promote.records import Decision
 
 REVIEW_PROMPT_VERSION = "review-1"
@@ -83,7 +83,7 @@ def _from_json(text: str) -> ReadReview | None:
 def _checked(word: str, reason: str) -> ReadReview:
     if len(reason) < REASON_LEAST:
         raise UnreadableReply("the review gives no reason")
-    return ReadReview(Decision(word.lower()), shorten(mask(reason), REASON_LIMIT))
+    return ReadReview(Decision(word.lower()), shorten(mask_through(reason), REASON_LIMIT))
 
 
 def _instructions() -> str:
@@ -118,18 +118,19 @@ def _described(case: Case) -> dict[str, Any]:
     lesson, near = case.group.lesson, case.verdict.neighbour
     return {
         "lesson": {
-            "text": mask(lesson.text),
+            "text": mask_through(lesson.text),
             "kind": lesson.kind.value,
-            "trigger": mask(lesson.trigger),
-            "tags": [mask(tag) for tag in lesson.tags],
+            "trigger": mask_through(lesson.trigger),
+            "tags": [mask_through(tag) for tag in lesson.tags],
         },
         "evidence": [
             {
                 "kind": seen.evidence.kind.value,
-                "quote": mask(seen.evidence.quote),
-                "excerpt": mask(seen.evidence.excerpt),
+                "quote": mask_through(seen.evidence.quote),
+                "excerpt": mask_through(seen.evidence.excerpt),
                 "orders_in_excerpt": [
-                    finding.sentence for finding in find_injection(mask(seen.evidence.excerpt))
+                    finding.sentence
+                    for finding in find_injection(mask_through(seen.evidence.excerpt))
                 ],
             }
             for seen in case.group.candidates[:_SHOWN_SIGHTINGS]

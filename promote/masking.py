@@ -1,0 +1,12 @@
+"""Mask what the gate stores and shows, also where hidden characters split a secret."""
+
+from __future__ import annotations
+
+from lessons_loop.filter.redact import find_sensitive, mask
+from lessons_loop.promote.hidden import strip_hidden
+
+
+def mask_through(text: str) -> str:
+    """Return `text` masked; a secret that hidden characters split is masked without them."""
+    bare = strip_hidden(text)
+    return mask(bare) if bare != text and find_sensitive(bare) else mask(text)

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lessons_loop.filter.store import StorePaths
+from lessons_loop.promote.hidden import find_hidden
+from support.gate import candidate, stage
+from support.judging import (
+    OTHER,
+    SOUND,
+    EmbeddingServer,
+    at_terminal,
+    environment,
+    run_command,
+    sightings,
+)
+from support.llm_server import LlmServer, says
+
+SCRIPT = "promote/promote.py"
+PROMOTES = says("The excerpt shows the rows the advised query returned.\nVERDICT: PROMOTE")
+KEY = "fake-reviewer-key-000"
+
+
+@pytest.fixture(scope="module")
+def embedding() -> Iterator[str]:
+    with EmbeddingServer() as server:
+        yield server.setting
+
+
+@pytest.fixture
+def env(tmp_path: Path, embedding: str) -> dict[str, str]:
+    stage(StorePaths(tmp_path), [*sightings(SOUND, 2), candidate("The pool is 40.", message="m")])
+    return environment(tmp_path, LESSONS_EMBEDDING=embedding)
+
+
+def one_line(text: str) -> bool:
+    return len(text.strip().splitlines()) == 1 and "Traceback" not in text
+
+
+def test_script_by_path_and_command_judge_alike(env: dict[str, str]) -> None:
+    by_path = run_command("--json", env=env, script=SCRIPT)
+    by_name = run_command("promote", "--json", env=env)
+    assert by_path.returncode == by_name.returncode == 0
+    first, second = json.loads(by_path.stdout), json.loads(by_name.stdout)
+    assert first["verdicts"] == second["verdicts"]
+    assert first["counts"]["skipped"] == 1 and first["counts"]["rejected"] == 1
+
+
+def test_no_mode_says_it_is_a_preview(env: dict[str, str]) -> None:
+    done = run_command("promote", env=env)
+    assert done.returncode == 0 and "preview: no mode was given" in done.stdout
+    assert "would reject" in done.stdout and "promoted 0" in done.stdout
+
+
+def test_dry_run_says_so_first_and_last(env: dict[str, str]) -> None:  # T-32
+    done = run_command("promote", "--auto", "--dry-run", env=env)
+    lines = done.stdout.strip().splitlines()
+    assert lines[0].startswith("DRY RUN") and lines[-1].startswith("DRY RUN")
+    assert "would promote" in done.stdout
+    listed = json.loads(run_command("candidates", "--json", env=env).stdout)
+    assert len(listed["candidates"]) == 2
+
+
+def test_loop_of_commands_over_one_lesson(env: dict[str, str]) -> None:
+    listed = json.loads(run_command("candidates", "--json", env=env).stdout)
+    ids = {row["text"]: row["id"] for row in listed["candidates"]}
+    done = run_command("promote", ids[SOUND], "--reason", "seen to work", env=env)
+    assert done.returncode == 0 and done.stdout.startswith("promoted")
+    done = run_command("reject", ids["The pool is 40."], "--reason", "no rule", env=env)
+    assert done.returncode == 0 and done.stdout.startswith("rejected")
+    shown = json.loads(run_command("show", ids[SOUND][:6], "--json", env=env).stdout)
+    assert shown["status"] == "curated" and shown["decisions"][-1]["reason"] == "seen to work"
+    assert run_command("candidates", env=env).stdout.strip() == "no candidates in sql"
+
+
+def test_show_names_evidence_and_verdict(env: dict[str, str]) -> None:
+    key = candidate(SOUND).lesson.key
+    done = run_command("show", key, env=env)
+    for part in ("quote:     3 rows", "| [3] result run_sql", "rules say: promote", "sightings: 2"):
+        assert part in done.stdout
+
+
+def test_table_fits_eighty_columns(env: dict[str, str], tmp_path: Path) -> None:
+    stage(StorePaths(tmp_path), [candidate("Read orders_table " * 20, message="long")])
+    done = run_command("candidates", env=env | {"COLUMNS": "200"})
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert re.search(r"^id +kind +seen +users +relation +text", done.stdout, re.MULTILINE)
+
+
+def test_no_output_holds_escape_codes_or_secrets(env: dict[str, str], tmp_path: Path) -> None:
+    bad = "Use \x1b[2J sk-te\u200bst-FAKE0123456789abcdefFAKE\u202e for orders_api."
+    stage(StorePaths(tmp_path), [candidate(bad, message="bad")])
+    key = candidate(bad).lesson.key
+    for command in (("candidates",), ("show", key), ("promote",)):
+        out = run_command(*command, env=env).stdout
+        assert "\x1b" not in out and "FAKE0123" not in out and not find_hidden(out)
+    assert "U+202E RIGHT-TO-LEFT" in run_command("show", key, env=env).stdout  # T-50
+
+
+def test_human_review_without_terminal_ends_at_once(env: dict[str, str]) -> None:  # T-33
+    started = time.monotonic()
+    done = run_command("promote", "--review", "human", env=env)
+    assert time.monotonic() - started < 10
+    assert done.returncode == 1 and one_line(done.stderr) and "needs a terminal" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("promote", "--review", "maybe"),
+        ("promote", "--review", "llm"),
+        ("promote", "--auto", "--review", "human"),
+        ("promote", "--unattended", "--review", "human"),
+        ("promote", "--min-users", "0"),
+        ("promote", "--dup-threshold", "2"),
+        ("promote", "abcdef1"),
+        ("promote", "abcdef1", "--reason", "x", "--auto"),
+        ("promote", "--reason", "without ids"),
+        ("reject", "abcdef1"),
+    ],
+)
+def test_usage_errors_exit_two(env: dict[str, str], arguments: tuple[str, ...]) -> None:
+    done = run_command(*arguments, env=env)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("show", "ffffffff"), "starts with ffffffff"),
+        (("reject", "ab", "--reason", "x"), "too short"),
+        (("promote", "ffffffff", "--reason", "x"), "no candidate, held or rejected"),
+        (("promote", "--auto", "--domain", "No Such!"), "domain"),
+    ],
+)
+def test_errors_are_one_line(env: dict[str, str], arguments: tuple[str, ...], words: str) -> None:
+    done = run_command(*arguments, env=env)
+    assert done.returncode == 1 and one_line(done.stderr) and words in done.stderr
+
+
+def test_unattended_llm_review_promotes(env: dict[str, str]) -> None:
+    with LlmServer([PROMOTES]) as server:
+        model = ("--llm-url", server.url, "--llm-model", "reviewer")
+        env = env | {"LESSONS_LLM_API_KEY": KEY}
+        done = run_command("promote", "--unattended", "--review", "llm", *model, env=env)
+    assert done.returncode == 0 and "promoted 1" in done.stdout
+    assert KEY not in done.stdout + done.stderr
+    assert server.requests[0].headers["Authorization"] == f"Bearer {KEY}"
+
+
+def test_unattended_with_nothing_to_do_is_fine(tmp_path: Path, embedding: str) -> None:
+    done = run_command(
+        "promote", "--unattended", env=environment(tmp_path, LESSONS_EMBEDDING=embedding)
+    )
+    assert done.returncode == 0 and "0 candidate(s)" in done.stdout
+
+
+def test_failing_reviewer_ends_with_one_line(tmp_path: Path, embedding: str) -> None:
+    texts = ["Read alpha_table first.", "Cut omega_rows late.", "Sort gamma_list twice."]
+    stage(StorePaths(tmp_path), [seen for text in texts for seen in sightings(text, 2)])
+    env = environment(tmp_path, LESSONS_EMBEDDING=embedding)
+    with LlmServer([says("I am unsure")]) as server:
+        model = ("--llm-url", server.url, "--llm-model", "m", "--dup-threshold", "0.99")
+        done = run_command("promote", "--review", "llm", *model, env=env)
+    assert done.returncode == 1 and one_line(done.stderr) and "review ended" in done.stderr
+    assert "not_reviewed 3" in done.stdout and "promoted 0" in done.stdout
+
+
+def test_dead_embedder_leaves_list_readable(env: dict[str, str]) -> None:
+    dead = env | {"LESSONS_EMBEDDING": "openai:m@http://127.0.0.1:9/v1"}
+    done = run_command("candidates", env=dead)
+    assert done.returncode == 0 and "candidates: 2" in done.stdout
+    assert "shown without comparison" in done.stderr
+
+
+def test_person_promotes_skips_and_rejects(env: dict[str, str], tmp_path: Path) -> None:
+    stage(StorePaths(tmp_path), sightings(OTHER, 1))
+    keys = ["y\r", "\r", "checked by hand\r", "n\r", "wrong table\r"]
+    code, seen = at_terminal("promote", "--review", "human", env=env, keys=keys)
+    assert code == 0 and "a reason is required" in seen
+    assert "promoted 1" in seen and "rejected 2" in seen  # one by rule, one by the person
+
+
+def test_quitting_keeps_decisions(env: dict[str, str], tmp_path: Path) -> None:
+    stage(StorePaths(tmp_path), sightings(OTHER, 1))
+    keys = ["y\r", "good\r", "q\r"]
+    code, seen = at_terminal("promote", "--review", "human", env=env, keys=keys)
+    assert code == 0 and "promoted 1" in seen
+    assert (
+        json.loads(run_command("show", candidate(SOUND).lesson.key, "--json", env=env).stdout)[
+            "status"
+        ]
+        == "curated"
+    )
+
+
+@pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x04", 0)])
+def test_interrupt_keeps_decisions(
+    env: dict[str, str], tmp_path: Path, key: str, code: int
+) -> None:  # T-33
+    stage(StorePaths(tmp_path), sightings(OTHER, 1))
+    left, seen = at_terminal("promote", "--review", "human", env=env, keys=["y\r", "good\r", key])
+    assert left == code and "decisions already made are kept" in seen and "Traceback" not in seen
+    listed = json.loads(run_command("candidates", "--json", env=env).stdout)
+    left_over = {row["text"] for row in listed["candidates"]}
+    assert OTHER in left_over and SOUND not in left_over
+
+
+def test_person_edits_line_by_line(env: dict[str, str]) -> None:
+    bare = {name: value for name, value in env.items() if name not in ("EDITOR", "VISUAL")}
+    keys = ["e\r", "Read serial_key in equipment_machine.\r", "\r", "\r", "y\r", "clearer\r"]
+    code, seen = at_terminal("promote", "--review", "human", env=bare, keys=keys)
+    assert code == 0 and "promoted 1" in seen
+    assert "Read serial_key in equipment_machine." in seen
+
+
+def test_help_has_an_example() -> None:
+    for name in ("promote", "reject", "candidates", "show"):
+        done = run_command(name, "--help", env=environment(Path("unused")))
+        assert done.returncode == 0 and "Example: lessons" in done.stdout
