@@ -18,6 +18,30 @@ if TYPE_CHECKING:
     from lessons_loop.seeds.load import SeedSet
     from lessons_loop.seeds.parse import Problem
 
+StoreOption = Annotated[
+    str, typer.Option(envvar="LESSONS_STORE", help="Folder of the lesson store.")
+]
+DomainOption = Annotated[
+    str, typer.Option(help="Comma list; default: every domain shipped, or the folder's name.")
+]
+FolderOption = Annotated[
+    Path | None, typer.Option(help="Folder of seed files; default: the shipped ones.")
+]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Also load retired lessons and undo changes by hand.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would.")]
+StateOption = Annotated[
+    Path | None, typer.Option(envvar="LESSONS_STATE", help="Default: STORE/state.")
+]
+EmbeddingOption = Annotated[
+    str,
+    typer.Option(
+        envvar="LESSONS_EMBEDDING",
+        help="openai:MODEL@URL or sentence-transformers:NAME_OR_FOLDER.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 HEADINGS = ("domain", "added", "changed", "unchanged", "skipped", "total")
 DRY = "DRY RUN: nothing is written"
 
@@ -35,30 +59,14 @@ def register(app: typer.Typer) -> None:
 
 
 def seed(
-    store: Annotated[str, typer.Option(envvar="LESSONS_STORE", help="Folder of the lesson store.")],
-    domain: Annotated[
-        str, typer.Option(help="Comma list; default: every domain shipped, or the folder's name.")
-    ] = "",
-    folder: Annotated[
-        Path | None, typer.Option(help="Folder of seed files; default: the shipped ones.")
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also load retired lessons and undo changes by hand.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write nothing; say what would.")
-    ] = False,
-    state_dir: Annotated[
-        Path | None, typer.Option(envvar="LESSONS_STATE", help="Default: STORE/state.")
-    ] = None,
-    embedding: Annotated[
-        str,
-        typer.Option(
-            envvar="LESSONS_EMBEDDING",
-            help="openai:MODEL@URL or sentence-transformers:NAME_OR_FOLDER.",
-        ),
-    ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    store: StoreOption,
+    domain: DomainOption = "",
+    folder: FolderOption = None,
+    force: ForceOption = False,
+    dry_run: DryRunOption = False,
+    state_dir: StateOption = None,
+    embedding: EmbeddingOption = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Load seed lessons; running it again changes nothing.
 
