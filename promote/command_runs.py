@@ -79,7 +79,7 @@ def run_over_all(flags: GateFlags, mode_name: str, llm: tuple[str, str, str]) ->
         if not flags.as_json:
             console.print(render.outcome_line(outcome, would=would), soft_wrap=True)
 
-    with open_gate(flags.settings()) as session, _progress(mode) as progress:
+    with _opened(flags) as session, _progress(mode) as progress:
         options = RunOptions(mode, flags.rules())
         report = run_gate(session, options, reviewer, show, progress)
     _print_report(console, report, flags.as_json)
@@ -94,7 +94,7 @@ def decide_named(
 ) -> None:
     """Promote or reject the named lessons as a person's decision."""
     wanted = (Decision(word), " ".join(reason.split()), Actor(kind="human", name=_login()))
-    with open_gate(flags.settings()) as session:
+    with _opened(flags) as session:
         outcomes = decide(session, ids, wanted, flags.rules(), supersede)
         content = [outcome.as_dict() for outcome in outcomes]
     if flags.as_json:
@@ -186,11 +186,20 @@ def _case_json(case: Case, status: str, decisions: list[dict[str, Any]]) -> dict
 
 
 @contextmanager
+def _opened(flags: GateFlags) -> Iterator[GateSession]:
+    """Open the gate, saying so on stderr: loading an embedding model takes seconds."""
+    with ExitStack() as stack:
+        with Console(stderr=True).status("opening the store …"):
+            session = stack.enter_context(open_gate(flags.settings()))
+        yield session
+
+
+@contextmanager
 def _reading_gate(flags: GateFlags) -> Iterator[GateSession]:
     """Open the gate; a dead embedding engine costs the comparison, not the list."""
     with ExitStack() as stack:
         try:
-            session = stack.enter_context(open_gate(flags.settings()))
+            session = stack.enter_context(_opened(flags))
         except EmbedError as error:
             typer.echo(f"lessons: {error}; shown without comparison", err=True)
             session = stack.enter_context(open_gate(flags.settings(embedding=False)))
@@ -246,15 +255,15 @@ class ConsoleTerminal:
 
 @contextmanager
 def _progress(mode: Mode) -> Iterator[Any]:
-    """Show a bar on stderr for what takes long; none while a person is asked."""
+    """Show a bar on stderr for what takes long; it is gone while a person is asked."""
     console = Console(stderr=True)
-    if mode is Mode.HUMAN or not console.is_terminal:
-        yield lambda what, done, total: None
-        return
-    with Progress(console=console, transient=True) as bar:
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         tasks: dict[str, Any] = {}
 
         def show(what: str, done: int, total: int) -> None:
+            if mode is Mode.HUMAN and what == "judging":
+                bar.stop()
+                return
             if what not in tasks:
                 tasks[what] = bar.add_task(what, total=total)
             bar.update(tasks[what], completed=done)
