@@ -64,7 +64,7 @@ bundle: $(VENV)/.dev
 	$(BIN)/python -m lessons_loop.deploy.bundle
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m lessons_loop.eval.bench $(ARGS)
+	$(BIN)/python -m lessons_loop.deploy.bench $(ARGS)
 
 clean:
 	rm -rf $(VENV) .cache .run build *.egg-info

@@ -27,12 +27,19 @@ class OpenWebUI:
         self.seconds = seconds
         self._session = loopback_session()
 
-    def send(self, method: str, path: str, body: object = None) -> requests.Response:
+    def send(
+        self, method: str, path: str, body: object = None, *, stream: bool = False
+    ) -> requests.Response:
         """Send one request; raise OpenWebUIError only when there is no answer."""
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         try:
             return self._session.request(
-                method, self.url + path, json=body, headers=headers, timeout=self.seconds
+                method,
+                self.url + path,
+                json=body,
+                headers=headers,
+                timeout=self.seconds,
+                stream=stream,
             )
         except requests.RequestException as error:
             reason = type(error).__name__
