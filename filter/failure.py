@@ -37,7 +37,7 @@ _ERROR_PHRASE = re.compile(
       |does\ not\ exist|doesn't\ exist|(?:is|was)\ (?:locked|refused|denied|rejected)
       |(?:is|was)\ not\ (?:found|allowed|defined|supported)
       |not\ authori[sz]ed|rate\ limit|too\ many\ requests|service\ unavailable|bad\ gateway
-      |syntax\ error|exit(?:ed)?\ (?:code|status|with(?:\ code)?)[:\s]+[1-9]|non-zero\ exit
+      |syntax\ error|exit(?:ed)?\ (?:code|status|with(?:\ code)?)[:\s]+[1-9]\d*|non-zero\ exit
       |E(?:NOTFOUND|CONNREFUSED|CONNRESET|TIMEDOUT|ACCES|NOENT|AI_AGAIN|PIPE|PERM)
       |out\ of\ memory|oomkilled|segmentation\ fault|quota\ exceeded|cannot\ be\ \w+ed
       |already\ in\ use|(?<!\b0\ )(?<!\bno\ )failed(?!\W{0,3}0\b)

@@ -16,6 +16,7 @@ from lessons_loop.filter.terms import (
     CONVERSIONS,
     SMALL_NUMBERS,
     Name,
+    full_names_in,
     names_in,
     numbers_in,
     serials_in,
@@ -83,15 +84,18 @@ def number_fault(part: str, reading: Reading, instances: set[str], symptoms: boo
 
 
 def label_fault(part: str, reading: Reading) -> str | None:
-    """Refuse serials, tickets, image tags; a vendor's error number stands in a failed result."""
+    """Refuse serials, tickets, image tags, people; a vendor's error number stands in an error."""
     failed = [reading.texts[p] for p in reading.where("result") if reading.turns[p].failed]
     if not all(any(serial in text for text in failed) for serial in serials_in(part)):
         return "one-off"
+    told = "\n".join(reading.texts[p] for p in reading.where("result"))
     own = "\n".join([*failed, *(reading.texts[p] for p in reading.where("user", "call"))])
     for version in versions_in(part):
         # Behind a colon it is an image's tag, not a version somebody asked about.
         if not re.search(rf"(?<![\w.:]){re.escape(version)}(?![\w.]\d)", own):
             return "one-off-number"
+    if any(name in told and name not in own for name in full_names_in(part)):
+        return "tool-only"
     return None
 
 

@@ -52,6 +52,7 @@ _ONE_OFF = re.compile(
 _DATA_FILE = re.compile(
     r"\b[\w-]+\.(?:parquet|csv|tsv|xlsx?|pdf|docx?|pptx?|png|jpe?g|zip|dump|bak|ipynb)\b", re.I
 )
+_FULL_NAME = re.compile(r"(?<![\w.])(?=([A-ZÀ-Þ][a-zß-ÿ]+ [A-ZÀ-Þ][a-zß-ÿ]+)(?!\w))")
 _SERIAL = re.compile(
     r"\b(?!(?:CVE|RFC|ISO|UTF|SHA|AES|RSA|ANSI|ECMA|PEP|IEEE|DIN|EN|IEC|NIST|FIPS|CP|IBM|GPL|PCI)-?\d)"
     r"(?:[A-Z]{2,8}-\d{3,12}|[A-Z]{2,6}\d{6,12})\b"
@@ -123,6 +124,11 @@ def addresses_in(text: str) -> bool:
 def versions_in(text: str) -> tuple[str, ...]:
     """Return the versions of three and more parts."""
     return tuple(re.findall(r"(?<![\w.])\d+(?:\.\d+){2,}(?![\w])", text))
+
+
+def full_names_in(text: str) -> tuple[str, ...]:
+    """Return pairs of capitalised words: people, mostly, in languages that write them so."""
+    return tuple(_FULL_NAME.findall(text))
 
 
 def serials_in(text: str) -> tuple[str, ...]:

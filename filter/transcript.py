@@ -85,8 +85,11 @@ def _message_turns(message: Mapping[str, object]) -> Iterator[Turn]:
     if role == "user":
         yield from _user_turns(text_of(message.get("content")))
     elif role == "assistant":
-        yield from _source_turns(message.get("sources"))
-        yield from _assistant_turns(message)
+        turns = list(_assistant_turns(message))
+        results = {turn.text.strip() for turn in turns if turn.role == "result"}
+        sources = _source_turns(message.get("sources"))
+        yield from (source for source in sources if source.text not in results)
+        yield from turns
     elif role == "tool":
         yield _result_turn(message.get("tool_call_id"), text_of(message.get("content")), message)
 

@@ -100,6 +100,13 @@ def test_image_tag_is_one_off() -> None:
     assert label_fault("deploy 1.42.0", found) == "one-off-number"
 
 
+def test_people_of_a_result_are_no_advice() -> None:
+    rows = tool("sql", '[{"approver": "Dana Okafor"}]', q="SELECT approver")
+    found = reading(user("who approves?"), *rows, assistant("Dana Okafor."), user("right, thanks"))
+    assert label_fault("Ask Dana Okafor to approve invoices.", found) == "tool-only"
+    assert label_fault("Ask the Approval Board.", found) is None
+
+
 def test_vendor_error_number_is_none() -> None:
     found = reading(user("q"), *tool("sql", "ORA-01555: snapshot too old", q="x"))
     assert label_fault("ORA-01555 appears", found) is None

@@ -55,6 +55,16 @@ def test_free_numbers(text: str, numbers: tuple[str, ...]) -> None:
     assert numbers_in(text) == numbers
 
 
+def test_placeholders_and_plurals_are_no_names() -> None:
+    text = "run `kubectl get <kind>` on the file(s), table_name is NULL, UNIX_TIMESTAMP-Werte"
+    pieces = [name.pieces for name in names_in(text) if name.firm]
+    assert pieces == [("unix_timestamp",), ("kubectl",), ("get",)]
+
+
+def test_accents_do_not_make_names() -> None:
+    assert names_in("Länge(n) und función(es) größe") == ()
+
+
 def test_quantities_include_units() -> None:
     assert quantities_in("30s, 4Gi, x86") == ("30", "4")
 
@@ -80,7 +90,7 @@ def test_names_are_no_addresses(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["550e8400-e29b-41d4-a716-446655440000", "9fceb02d0ae598e95dc9", "cus_QExample77",
-     "on 2024-05-01", "table events_20240501", "am 1.5.2024"],
+     "on 2024-05-01", "table events_20240501", "am 1.5.2024", "load sales_q1.csv"],
 )  # fmt: skip
 def test_one_offs_are_seen(text: str) -> None:
     assert one_offs_in(text)

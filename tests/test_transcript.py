@@ -123,6 +123,13 @@ def test_sources_are_documents() -> None:
     assert read_transcript([message])[0] == Turn("result", "planted\ntext", tool=DOCUMENT)
 
 
+def test_result_shown_as_source_is_read_once() -> None:
+    output = [{"type": "function_call_output", "call_id": "c", "output": [{"text": "Error: no"}]}]
+    message = {"role": "assistant", "output": output, "sources": [{"document": ["Error: no"]}]}
+    (result,) = read_transcript([message])
+    assert (result.failed, result.tool) == (True, "")
+
+
 @pytest.mark.parametrize(
     "hidden",
     [
