@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, TypeVar
 from lessons_loop.filter.alerts import Alerts, lessons_log
 from lessons_loop.filter.distill import Origin, distill, skip_reason
 from lessons_loop.filter.errors import ModelError, StoreError
+from lessons_loop.filter.events import Usage
 from lessons_loop.filter.host import ask_host_model, host_model_id
 from lessons_loop.filter.llm import ChatReply, HttpModel
-from lessons_loop.filter.models import Usage
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import ensure_salt
 from lessons_loop.filter.text import digest

@@ -84,24 +84,29 @@ def _storable(text: str) -> str:
 def _filled(text: str) -> str:
     if not text.strip():
         raise ValueError("is empty")
-    return text
+    return _storable(text)
 
 
 def _single_line(text: str) -> str:
     if "\n" in text or "\r" in text:
         raise ValueError("has more than one line")
-    return text
+    return _filled(text)
 
 
-Text = Annotated[str, AfterValidator(_storable)]
-Filled = Annotated[Text, AfterValidator(_filled)]
-Line = Annotated[Filled, AfterValidator(_single_line)]
+STORABLE = AfterValidator(_storable)
+FILLED = AfterValidator(_filled)
+LINE = AfterValidator(_single_line)
+"""These stand behind a length bound, so that the bound's message counts characters."""
 DomainName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
-Tag = Annotated[Line, Field(max_length=TAG_LENGTH)]
+Tag = Annotated[str, Field(max_length=TAG_LENGTH), LINE]
+Reference = Annotated[str, Field(max_length=128), LINE]
+Note = Annotated[str, Field(max_length=200), STORABLE]
+Moment = Annotated[str, Field(max_length=32), LINE]
+"""ISO 8601, UTC."""
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 
 
-class _Frozen(BaseModel):
+class FrozenModel(BaseModel):
     """Base: frozen, no unknown fields, errors as one line of ours."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -124,17 +129,17 @@ def explain_invalid(error: ValidationError) -> str:
     return "; ".join(parts)
 
 
-class Lesson(_Frozen):
+class Lesson(FrozenModel):
     """One short instruction a reader without context can follow."""
 
     domain: DomainName
-    text: Annotated[Line, Field(max_length=TEXT_LIMIT)]
+    text: Annotated[str, Field(max_length=TEXT_LIMIT), LINE]
     kind: Kind
-    trigger: Annotated[Line, Field(max_length=TRIGGER_LIMIT)]
+    trigger: Annotated[str, Field(max_length=TRIGGER_LIMIT), LINE]
     """The class of question it applies to."""
     tags: Annotated[tuple[Tag, ...], Field(max_length=TAG_LIMIT)] = ()
     status: Status = Status.CANDIDATE
-    source: Annotated[Line, Field(max_length=80)] = "distill"
+    source: Annotated[str, Field(max_length=80), LINE] = "distill"
     """Producer label, such as `seed:sql`, `distill`, `taught`."""
 
     @property
@@ -153,31 +158,31 @@ class Lesson(_Frozen):
         return "\n".join([self.trigger, self.text, *self.tags])
 
 
-class Evidence(_Frozen):
+class Evidence(FrozenModel):
     """Why a candidate deserves belief, checkable again by the gate."""
 
     kind: EvidenceKind
-    quote: Annotated[Filled, Field(min_length=QUOTE_MIN, max_length=QUOTE_LIMIT)]
+    quote: Annotated[str, Field(min_length=QUOTE_MIN, max_length=QUOTE_LIMIT), FILLED]
     """Verbatim from the excerpt."""
-    excerpt: Annotated[Filled, Field(max_length=EXCERPT_LIMIT)]
+    excerpt: Annotated[str, Field(max_length=EXCERPT_LIMIT), FILLED]
     """The cited transcript lines, masked."""
     tools: Annotated[tuple[Tag, ...], Field(max_length=16)] = ()
 
 
-class Candidate(_Frozen):
+class Candidate(FrozenModel):
     """A proposed lesson: never shown to a chat model."""
 
     lesson: Lesson
     evidence: Evidence
-    message_ref: Annotated[Line, Field(max_length=128)]
+    message_ref: Reference
     """Hash of the answer's message id; with the key it makes the id."""
-    chat_ref: Annotated[Text, Field(max_length=128)] = ""
-    user_ref: Annotated[Text, Field(max_length=128)] = ""
+    chat_ref: Note = ""
+    user_ref: Note = ""
     """HMAC of the user id under the installation's salt."""
-    model: Annotated[Text, Field(max_length=200)] = ""
-    prompt: Annotated[Text, Field(max_length=80)] = ""
+    model: Note = ""
+    prompt: Note = ""
     """Version of the distill prompt."""
-    at: Annotated[Line, Field(max_length=32)]
+    at: Moment
     """When it was staged, ISO 8601, UTC."""
 
     @property
@@ -210,7 +215,7 @@ class Candidate(_Frozen):
         return found
 
 
-class Curated(_Frozen):
+class Curated(FrozenModel):
     """A lesson the gate accepted, with its counters; public to everybody who can chat."""
 
     lesson: Lesson
@@ -219,11 +224,11 @@ class Curated(_Frozen):
     failures: Count = 0
     occurrences: Count = 0
     distinct_users: Count = 0
-    last_used: Annotated[Text, Field(max_length=32)] = ""
-    since: Annotated[Line, Field(max_length=32)]
+    last_used: Note = ""
+    since: Moment
     """When it was promoted, ISO 8601, UTC."""
-    supersedes: Annotated[Text, Field(max_length=128)] = ""
-    seed_id: Annotated[Text, Field(max_length=120)] = ""
+    supersedes: Note = ""
+    seed_id: Note = ""
     ledger_ref: Count = 0
     """Number of the ledger line that took the lesson in."""
     verdict_ref: Count = 0
@@ -248,48 +253,6 @@ class Curated(_Frozen):
         if found.key != record.id:
             raise InvalidLesson("id: does not belong to this content")
         return found
-
-
-class _Event(_Frozen):
-    keys: Annotated[tuple[Annotated[Line, Field(max_length=80)], ...], Field(max_length=64)]
-    message_ref: Annotated[Line, Field(max_length=128)]
-    user_ref: Annotated[Text, Field(max_length=128)] = ""
-    at: Annotated[Line, Field(max_length=32)]
-
-
-class Usage(_Event):
-    """Which lessons a chat model was shown, and how the answer ended."""
-
-    outcome: Annotated[Text, Field(max_length=40)] = ""
-
-    @property
-    def id(self) -> str:
-        """One per answer and user, so that a repeat changes nothing."""
-        return digest("used", self.message_ref, self.user_ref)
-
-    def to_record(self) -> Record:
-        """Return the Chroma row; the document only names the type."""
-        own = self.model_dump(mode="json", exclude={"keys"}) | {"type": "used"}
-        return Record(self.id, "used", with_lists(own, keys=self.keys))
-
-    @classmethod
-    def from_record(cls, record: Record) -> Self:
-        """Read a row back; raise InvalidLesson when it is none of ours."""
-        meta = dict(record.metadata)
-        if meta.pop("type", None) != "used":
-            raise InvalidLesson("type: is not 'used'")
-        return cls.build(keys=tuple(meta.pop("keys", ())), **meta)  # type: ignore[arg-type]
-
-
-class Rating(_Event):
-    """A user's thumb on an answer that was given lessons."""
-
-    outcome: Annotated[str, Field(pattern=r"^(up|down)$")]
-
-    @property
-    def id(self) -> str:
-        """One per answer and user: a changed mind replaces the first rating."""
-        return digest("rating", self.message_ref, self.user_ref)
 
 
 def lesson_metadata(lesson: Lesson) -> Metadata:

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lessons_loop.filter.errors import StoreError
-from lessons_loop.filter.models import Candidate, Record, Usage
+from lessons_loop.filter.events import Usage
+from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.store import (
     APPEND_BATCH,
     StorePaths,

@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from lessons_loop.filter.errors import StoreDamaged, StoreError, StoreLocked
-from lessons_loop.filter.models import Candidate, Record, Usage
+from lessons_loop.filter.events import Usage
+from lessons_loop.filter.models import Candidate, Record
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from lessons_loop.filter.errors import InvalidLesson
-from lessons_loop.filter.models import Candidate, Record, Usage
+from lessons_loop.filter.events import Usage
+from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.store import StorePaths, collection_names, staging_session
 from lessons_loop.promote.repair import clear_sound_marker
 from lessons_loop.promote.rows import delete_rows, find_collection, read_rows

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from lessons_loop.filter.models import Curated, Usage
+from lessons_loop.filter.events import Usage
+from lessons_loop.filter.models import Curated
 from lessons_loop.promote.clock import iso, parse_iso
 from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.session import GateSession

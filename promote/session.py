@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 from lessons_loop.filter.embed import Embedder, Vectors
 from lessons_loop.filter.errors import LessonsError
-from lessons_loop.filter.models import Candidate, Curated, Lesson, Usage
+from lessons_loop.filter.events import Usage
+from lessons_loop.filter.models import Candidate, Curated, Lesson
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.candidates import StagedEvents, read_candidates, read_usages
 from lessons_loop.promote.clock import iso, utc_now

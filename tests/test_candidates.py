@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.errors import StoreDamaged
-from lessons_loop.filter.models import Usage
+from lessons_loop.filter.events import Usage
 from lessons_loop.filter.store import StorePaths, append_records, staging_session
 from lessons_loop.promote.candidates import delete_staged, read_candidates, read_usages
 from lessons_loop.promote.rows import PAGE

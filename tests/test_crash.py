@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from lessons_loop.filter.models import Usage
+from lessons_loop.filter.events import Usage
 from lessons_loop.filter.published import read_published
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.candidates import read_candidates

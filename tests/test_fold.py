@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.filter.models import Usage
+from lessons_loop.filter.events import Usage
 from lessons_loop.filter.published import read_published
 from lessons_loop.filter.store import StorePaths, staging_session
 from lessons_loop.promote.fold import FoldReport, count_usages, fold_events

@@ -9,8 +9,9 @@ import time
 
 import pytest
 
+from lessons_loop.filter.events import Usage
 from lessons_loop.filter.lessons_filter import CARRIER, Filter, lesson_source
-from lessons_loop.filter.models import Candidate, Record, Usage
+from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.store import StorePaths, file_lock, staging_session
 from support.gate import HashEmbedder
 from support.llm_server import LlmServer, hangs, http_error, says

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.errors import InvalidLesson
+from lessons_loop.filter.events import Rating, Usage
 from lessons_loop.filter.models import (
     KIND_MEANINGS,
     Candidate,
@@ -19,10 +20,8 @@ from lessons_loop.filter.models import (
     EvidenceKind,
     Kind,
     Lesson,
-    Rating,
     Record,
     Status,
-    Usage,
 )
 
 LINE = st.text(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lessons_loop.filter.errors import StoreLocked
-from lessons_loop.filter.models import Usage
+from lessons_loop.filter.events import Usage
 from lessons_loop.filter.store import StorePaths, file_lock
 from lessons_loop.promote.candidates import read_candidates, read_usages
 from lessons_loop.promote.rebuild import repair_staging

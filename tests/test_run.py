@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from lessons_loop.filter.errors import EmbedError, InvalidLesson
+from lessons_loop.filter.events import Usage
 from lessons_loop.filter.llm import HttpModel
-from lessons_loop.filter.models import Lesson, Status, Usage
+from lessons_loop.filter.models import Lesson, Status
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.cases import Case
 from lessons_loop.promote.gate import Mode, Rules
@@ -112,6 +113,17 @@ def test_reworded_sightings_count_together(tmp_path: Path) -> None:
     assert counts(run(tmp_path, Mode.AUTO, dup_threshold=0.6)) == {"promoted": 1}
     with gate(tmp_path, EMBEDDER) as session:
         assert [row.lesson.text for row in session.curated.values()] == [full]
+
+
+def test_held_wording_is_closed_by_fuller_one(tmp_path: Path) -> None:
+    fill(tmp_path, candidate("Look serials up in equipment_machine.", message="m-8"))
+    assert counts(run(tmp_path, Mode.AUTO)) == {"held": 1}
+    fuller = "Look serials up in equipment_machine; read serial_key."
+    fill(tmp_path, candidate(fuller, message="m-9", user="u-9", chat="c-9"))
+    assert counts(run(tmp_path, Mode.AUTO, dup_threshold=0.6)) == {"promoted": 1}
+    with gate(tmp_path, EMBEDDER) as session:
+        assert session.held() == []
+        assert "merged into" in [row.reason for row in session.archive.values()][-1]
 
 
 def test_duplicate_is_folded_into_curated(tmp_path: Path) -> None:

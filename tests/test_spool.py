@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.errors import StoreError, StoreLocked
-from lessons_loop.filter.models import Candidate, Evidence, Lesson, Record, Usage
+from lessons_loop.filter.events import Usage
+from lessons_loop.filter.models import Candidate, Evidence, Lesson, Record
 from lessons_loop.filter.spool import Spool, read_spooled, spooled, write_spooled
 from lessons_loop.filter.store import StorePaths, file_lock, staging_session
 

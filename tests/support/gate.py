@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lessons_loop.filter.embed import Purpose, Vectors, unit_rows
+from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import (
     Candidate,
     Curated,
@@ -18,7 +19,6 @@ from lessons_loop.filter.models import (
     Kind,
     Lesson,
     Status,
-    Usage,
 )
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths

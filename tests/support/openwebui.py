@@ -14,7 +14,8 @@ from lessons_loop.deploy.openwebui_client import OpenWebUI
 from lessons_loop.deploy.processes import Child, free_port
 from lessons_loop.deploy.server import ADMIN_EMAIL, ServerSettings, start_server, wait_until_ready
 from lessons_loop.filter.embed import Embedder
-from lessons_loop.filter.models import Candidate, Kind, Lesson, Usage
+from lessons_loop.filter.events import Usage
+from lessons_loop.filter.models import Candidate, Kind, Lesson
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.embedders import parse_embedding
 from lessons_loop.promote.initialise import initialise
