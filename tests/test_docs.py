@@ -53,7 +53,7 @@ def test_first_screen_says_what_is_missing():
 
 def test_makefile_has_what_readme_names():
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    for target in re.findall(r"`?make (\w+)", README):
+    for target in re.findall(r"(?:`|^|\$ )make (\w+)", README, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
