@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lessons_loop.filter.embed import Vectors
-from lessons_loop.filter.models import Curated, Lesson, Status
+from lessons_loop.filter.models import Lesson, Status
 from lessons_loop.promote.findings import Finding
 from lessons_loop.promote.gate import Rules, Situation, examine, judge
 from lessons_loop.promote.groups import Group
@@ -70,18 +70,15 @@ class Casebook:
         if not self.compares:
             same = curated.get(lesson.key)
             return Neighbour(same, 1.0, DUPLICATE) if same else None
-        keys, vectors = self.session.nearest_vectors()
-        rows: list[Curated] = [curated[key] for key in keys]
-        if not rows:
-            return None
-        return nearest(lesson, self.vector(lesson), rows, vectors, self.rules.dup_threshold)
+        matrix = self.session.nearest_vectors()
+        threshold = self.rules.dup_threshold
+        return nearest(lesson, self.vector(lesson), curated, matrix, threshold)
 
     def earlier(self, lesson: Lesson) -> tuple[Archived, ...]:
         """Return rejected or retired lessons that say the same, oldest decision first."""
         archive = self.session.archive
-        found = {
-            row.id: row for row in archive.values() if row.status in OUT and _same(row, lesson)
-        }
+        ids = (f"{lesson.key}-{status.value}" for status in OUT)
+        found = {id_: archive[id_] for id_ in ids if id_ in archive}
         if self.compares:
             found |= {row.id: row for row in self._repeated(lesson)}
         return tuple(sorted(found.values(), key=lambda row: row.ledger_ref))
@@ -113,7 +110,3 @@ class Casebook:
                 self._decisions.setdefault(entry.key, []).append(plain)
         found = [decision for key in set(keys) for decision in self._decisions.get(key, [])]
         return sorted(found, key=lambda decision: int(decision["n"]))
-
-
-def _same(row: Archived, lesson: Lesson) -> bool:
-    return row.lesson.key == lesson.key

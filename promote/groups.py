@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.models import Candidate, Lesson
 from lessons_loop.promote.records import Archived
 from lessons_loop.promote.similarity import repeats
+
+Sighted = TypeVar("Sighted", Candidate, Archived)
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,8 @@ def group_repeats(
     members: dict[str, list[str]] = {}
     for key in lessons:
         members.setdefault(leads[key], []).append(key)
-    return [_group(lessons[lead], set(keys), candidates, held) for lead, keys in members.items()]
+    seen, rows = _indexed(candidates), _indexed(held)
+    return [_group(lessons[lead], keys, seen, rows) for lead, keys in members.items()]
 
 
 def _by_key(candidates: Sequence[Candidate], held: Sequence[Archived]) -> dict[str, Lesson]:
@@ -124,11 +128,21 @@ def _head(
     return None
 
 
+def _indexed(things: Sequence[Sighted]) -> dict[str, list[Sighted]]:
+    found: dict[str, list[Sighted]] = {}
+    for thing in things:
+        found.setdefault(thing.lesson.key, []).append(thing)
+    return found
+
+
 def _group(
-    lesson: Lesson, keys: set[str], candidates: Sequence[Candidate], held: Sequence[Archived]
+    lesson: Lesson,
+    keys: Sequence[str],
+    candidates: Mapping[str, list[Candidate]],
+    held: Mapping[str, list[Archived]],
 ) -> Group:
-    mine = [row for row in held if row.lesson.key in keys]
-    staged = [seen for seen in candidates if seen.lesson.key in keys]
+    mine = [row for key in keys for row in held.get(key, ())]
+    staged = [seen for key in keys for seen in candidates.get(key, ())]
     seen = {found.id: found for row in mine for found in row.all_sightings}
     seen |= {found.id: found for found in staged}
     ordered = sorted(seen.values(), key=lambda found: (found.at, found.id))

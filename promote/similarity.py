@@ -8,7 +8,7 @@ identifiers or a negation differ. Neither of these two is ever dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -55,22 +55,23 @@ def compare(new: Lesson, old: Lesson, cosine: float, threshold: float) -> Compar
 def nearest(
     new: Lesson,
     vector: Vectors,
-    curated: Sequence[Curated],
-    vectors: Vectors,
+    curated: Mapping[str, Curated],
+    matrix: tuple[Sequence[str], Vectors],
     threshold: float = DUP_THRESHOLD,
 ) -> Neighbour | None:
     """Return the curated lesson that matters most: a duplicate, a conflict, else the nearest.
 
-    `vector` has shape (dimension,); `vectors` one unit row per curated lesson.
+    `vector` has shape (dimension,); `matrix` holds curated's keys and their unit rows.
     """
-    if not curated:
+    keys, vectors = matrix
+    if not keys:
         return None
     cosines = np.clip(vectors @ vector, -1.0, 1.0)
-    top = np.argsort(-cosines, kind="stable")[:NEAREST]
-    same = [at for at, row in enumerate(curated) if row.key == new.key]
+    top = [int(at) for at in np.argsort(-cosines, kind="stable")[:NEAREST]]
+    same = [keys.index(new.key)] if new.key in curated else []
     found = [
-        _neighbour(new, curated[at], float(cosines[at]), threshold)
-        for at in dict.fromkeys([*same, *(int(at) for at in top)])
+        _neighbour(new, curated[keys[at]], float(cosines[at]), threshold)
+        for at in dict.fromkeys([*same, *top])
     ]
     return min(found, key=lambda near: (_RANK[near.relation], -near.similarity))
 

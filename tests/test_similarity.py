@@ -105,14 +105,16 @@ def test_nearest_prefers_duplicate_over_nearer_related() -> None:
     rows = [curated(lesson("Cut rows at 20.")), curated(lesson("Cut rows at 10 and sort."))]
     vectors = np.array([[0.99, 0.141], [0.95, 0.312]], dtype=np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    found = nearest(lesson("Cut rows at 10."), np.array([1.0, 0.0], np.float32), rows, vectors)
+    known = {row.key: row for row in rows}
+    vector = np.array([1.0, 0.0], np.float32)
+    found = nearest(lesson("Cut rows at 10."), vector, known, (list(known), vectors))
     assert found is not None and found.relation == "duplicate"
     assert found.curated.lesson.text == "Cut rows at 10 and sort."
 
 
 def test_nearest_of_nothing_is_none() -> None:
     empty = np.empty((0, 2), dtype=np.float32)
-    assert nearest(lesson(), np.array([1.0, 0.0], np.float32), [], empty) is None
+    assert nearest(lesson(), np.array([1.0, 0.0], np.float32), {}, ([], empty)) is None
 
 
 @given(WORDS, st.integers(0, 8), st.sampled_from(["not", "never", "without", "instead of"]))
