@@ -11,6 +11,7 @@ CORRECTIONS = [
     "it still fails",
     "you should use the orders table",
     "works, but the total is wrong",
+    "thanks, but that's wrong",
     "Nein, das ist die alte Tabelle",
     "Das stimmt nicht, Stornos müssen raus.",
     "Non, ce n'est pas la bonne colonne",

@@ -143,6 +143,16 @@ def test_excerpt_holds_the_quote_within_its_limit(before: int, after: int, count
     assert len(found.excerpt) <= EXCERPT_LIMIT
 
 
+def test_quote_of_the_last_line_is_kept() -> None:
+    calls = [message for n in range(9) for message in tool("t", "filler " * 300, n=n)]
+    decisive = " ".join(f"word{n}" for n in range(60))
+    last = tool("t", "x " * 900 + decisive + " y" * 900, n=10)
+    found = outcome((user("q"), *calls, *last), list(range(1, 22)), decisive)
+    assert isinstance(found, Evidence)
+    assert found.quote in found.excerpt
+    assert len(found.excerpt) <= EXCERPT_LIMIT
+
+
 def test_long_quote_is_stored_short() -> None:
     messages = (user("q"), *tool("t", "word " * 300, a=1))
     found = outcome(messages, [2, 3], "word " * 200)
