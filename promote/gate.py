@@ -1,6 +1,6 @@
 """Judge one group of candidates by rules: pure, from what is known to a verdict.
 
-Steps of DESIGN section 5, in order: evidence and lint, near-duplicate of curated,
+Steps, in order: evidence and lint, near-duplicate of curated,
 seen before, corroboration. A verdict PROMOTE means "no rule stands against it";
 whether anybody then promotes it is review's part.
 Covered: every rule fails closed: without an embedder nothing is promoted.
