@@ -182,6 +182,8 @@ def _instructs(clause: str) -> bool:
 def _orders(words: list[str]) -> bool:
     first, rest = words[0], words[1:]
     follower = rest[0] if rest else ""
+    if first in _REMINDERS and not rest:
+        return False
     if first in _VERBS:
         return follower not in _PREDICATES and not _is_subject(first, rest)
     plain = first not in _NO_VERB and not first.endswith(("s", "ing", "ed", "ly"))

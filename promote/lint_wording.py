@@ -171,9 +171,10 @@ def find_breadth(lesson: Lesson) -> Iterator[Finding]:
     """Yield a finding for advice about everything."""
     if _GENERIC_TRIGGER.match(lesson.trigger):
         yield rejects("over-broad", "its trigger fits any question")
-    named = [name for name in _ANCHOR.findall(f"{lesson.text} | {lesson.trigger}")]
+    named = _ANCHOR.findall(f"{lesson.text} | {lesson.trigger}")
     if not set(named) - _GENERIC_NAMES and (found := _UNIVERSAL.search(lesson.text)):
-        yield rejects("over-broad", f"speaks of everything and names nothing: '{found.group()}'")
+        rule = holds if found.group().casefold() in ("always", "never") else rejects
+        yield rule("over-broad", f"speaks of everything and names nothing: '{found.group()}'")
 
 
 _AMOUNT = re.compile(

@@ -62,6 +62,7 @@ def test_sound_lessons_pass(text: str) -> None:
         "Restarted the pod and it worked.",
         "How do you count sessions in GA4?",
         "Note that Spark rejects nanoseconds.",
+        "Note: Stripe amounts are in cents.",
         "Queries must be bounded by day_key.",
         "Der Pool ist 40.",
         "La base est en lecture seule.",
@@ -187,6 +188,10 @@ def test_unsafe_operations_need_a_person(text: str) -> None:
 def test_unusable_wording_is_rejected(text: str, rule: str) -> None:
     assert rule in rules(text, "an API refuses a request")
     assert outcome(text, "an API refuses a request") == "rejected"
+
+
+def test_sweeping_word_without_a_name_needs_a_person() -> None:
+    assert outcome("Never sum a balance column over days.", "balances over time") == "held"
 
 
 @pytest.mark.parametrize("trigger", ["any question", "everything", "all user requests", "always"])
