@@ -12,6 +12,7 @@ from lessons_loop.filter.parse import Proposal
 from lessons_loop.filter.reading import read_turns
 from support.exchanges import assistant, tool, turns, user
 
+FILLER = "filler " * 300
 ASKED = user("orders per day, HPOS is enabled")
 CALL = tool("run_sql", '[{"n": 41}]', sql="SELECT count(*)\nFROM wp_wc_orders")
 WORKED = (ASKED, *CALL, assistant("They are in wp_wc_orders, I am sure."), user("matches, thanks"))
@@ -144,10 +145,10 @@ def test_excerpt_holds_the_quote_within_its_limit(before: int, after: int, count
 
 
 def test_quote_of_the_last_line_is_kept() -> None:
-    calls = [message for n in range(9) for message in tool("t", "filler " * 300, n=n)]
+    calls = [message for n in range(12) for message in tool("t", FILLER, a=FILLER)]
     decisive = " ".join(f"word{n}" for n in range(60))
     last = tool("t", "x " * 900 + decisive + " y" * 900, n=10)
-    found = outcome((user("q"), *calls, *last), list(range(1, 22)), decisive)
+    found = outcome((user("q"), *calls, *last), list(range(1, 28)), decisive)
     assert isinstance(found, Evidence)
     assert found.quote in found.excerpt
     assert len(found.excerpt) <= EXCERPT_LIMIT
