@@ -31,7 +31,7 @@ _ERROR_NUMBER = re.compile(
 _INSTANCE_KEY = re.compile(
     r"^(?:id|job|charge|customer|user|username|account|pod|host|hostname|node|to|recipient|email"
     r"|ticket|issue|order|invoice|run|build|serial|sn|device|machine|chat|channel|cursor|session"
-    r"|.*token.*|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)_?id$).*_id"
+    r"|(?i:.*token)|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)_?id$).*_id"
     r"|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)Id$).*[a-z]Id)$"
 )
 _COPIED_WORDS = 6

@@ -13,7 +13,17 @@ from lessons_loop.filter.errors import LessonsError, ModelError, UnreadableReply
 from lessons_loop.filter.llm import ChatReply, HttpModel
 from lessons_loop.filter.models import Candidate
 from lessons_loop.filter.prompt import EXAMPLE_LESSONS, PROMPT_VERSION
-from support.distilling import ORIGIN, emitted_text, leaked, missing_facts, read, replay
+from lessons_loop.filter.transcript import read_transcript
+from support.distilling import (
+    ORIGIN,
+    Replay,
+    emitted_text,
+    leaked,
+    load_lines,
+    missing_facts,
+    read,
+    replay,
+)
 from support.exchanges import assistant, lesson, reply, tool, turns, user
 from support.llm_server import LlmServer, http_error, says
 
@@ -249,6 +259,26 @@ def test_nothing_false_or_forbidden_is_emitted(name: str, unskipped: bool) -> No
     assert {one.exchange["id"]: leaks for one in replays if (leaks := leaked(one))} == {}
     empty = [one for one in replays if not one.exchange["label"]["should_emit"]]
     assert [emitted_text(one.outcome) for one in empty] == [""] * len(empty)
+
+
+@pytest.mark.parametrize("exchange", load_lines("exchanges.jsonl"), ids=lambda one: one["id"])
+def test_no_field_lets_forbidden_text_through(exchange: dict[str, Any]) -> None:
+    """A good lesson, or else any proven one, with a forbidden string put into each field."""
+    talk = read_transcript(exchange["messages"])
+    replies = {row["id"]: row["reply"] for row in load_lines("replies_good.jsonl")}
+    answer = replies[exchange["id"]]
+    proof = [place + 1 for place, turn in enumerate(talk) if turn.role in ("call", "result")]
+    sound = lesson("Do this in SQL for every question.", proof, "")
+    if answer != "NOTHING":
+        sound = json.loads(answer)["lessons"][0]
+    for bad in exchange["label"]["forbidden"]:
+        for changed in (
+            {"text": f"{str(sound['text'])[:300]} {bad} applies."},
+            {"trigger": f"{str(sound['trigger'])[:100]} {bad}"},
+            {"tags": [bad]},
+        ):
+            outcome = read(talk, reply(sound | changed))
+            assert leaked(Replay(exchange, None, outcome)) == []
 
 
 def test_exchanges_without_lesson_are_mostly_not_asked_about() -> None:

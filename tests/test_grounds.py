@@ -119,6 +119,7 @@ def test_vendor_error_number_is_none() -> None:
         ({"charge": "ch_1"}, {"ch_1"}),
         ({"customer_id": 42}, {"42"}),
         ({"page_token": "CkEaXy"}, {"ckeaxy"}),
+        ({"nextPageToken": "CkEa", "max_tokens": 200}, {"ckea"}),
         ({"table": "orders_2", "resource": "charges"}, set()),
         ({"user": "postgres", "column_id": "serial_2"}, set()),
         ({"metric_id": "cpu_total"}, set()),
