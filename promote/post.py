@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 import requests
 from urllib3.exceptions import HTTPError
@@ -97,6 +98,9 @@ class JsonEndpoint:
         request.headers["Content-Type"] = "application/json"
         if self._key:
             request.headers["Authorization"] = f"Bearer {self._key}"
+        elif (parts := urlsplit(self._url)).username:
+            name, secret = unquote(parts.username), unquote(parts.password or "")
+            requests.auth.HTTPBasicAuth(name, secret)(request)
         return request
 
     def _body(self, response: requests.Response, deadline: float) -> bytes:

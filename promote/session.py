@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lessons_loop.filter.embed import Embedder, Vectors
-from lessons_loop.filter.errors import LessonsError
+from lessons_loop.filter.errors import LessonsError, StoreError, StoreLocked
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Candidate, Curated, Lesson
 from lessons_loop.filter.store import StorePaths
@@ -142,6 +142,7 @@ class GateSession:
         self._tail: LedgerEntry | None = None
         self._unsettled = False
         self._prepared = False
+        self._failed = ""
 
     # --- reading
 
@@ -199,8 +200,10 @@ class GateSession:
         """Carry one decision out and return its ledger line's number.
 
         Raises InvalidLesson, EmbedError before anything is written; StoreError after
-        which the change is either void or completed by the next `apply` or run.
+        which the change is either void or completed by the next run.
         """
+        if self._failed:
+            raise StoreError(f"an earlier change was not stored: {self._failed}; run again")
         self.prepare()
         check_change(change, self.archive.values(), self.domain)
         model = self.holdings.model
@@ -246,8 +249,18 @@ class GateSession:
         self.checkpoint("journal")
         self._settle(plan)
 
+    def fail(self, reason: str) -> None:
+        """Refuse further changes: Chroma, after a failed write, may wait for itself for ever."""
+        self._failed = reason
+
     def _settle(self, plan: Plan) -> None:
-        carry_out(self.client, self.paths, plan, self.checkpoint)
+        try:
+            carry_out(self.client, self.paths, plan, self.checkpoint)
+        except StoreLocked:  # staging only, before anything was touched there
+            raise
+        except StoreError as error:
+            self.fail(str(error))
+            raise
         self.journal.clear()
         self.checkpoint("cleared")
         self._tail = plan.entry

@@ -3,12 +3,14 @@
     python gate_driver.py STORE ACTION STEP|-
 
 ACTION: promote (every staged candidate), retire (every curated lesson), seed, re-embed,
-fold. The process leaves with code 9 at STEP, without any clean-up, as after kill -9.
+fold. The process leaves with code 9 at STEP, without any clean-up, as after kill -9;
+with STEP=BYTES no file may grow beyond so many bytes from there on.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,8 +28,12 @@ CRASH = 9
 
 
 def dying_at(step: str) -> Callable[[str], None]:
+    step, _, size = step.partition("=")
+
     def checkpoint(name: str) -> None:
-        if name == step:
+        if name == step and size:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), int(size)))
+        elif name == step:
             os._exit(CRASH)
 
     return checkpoint

@@ -1,0 +1,390 @@
+"""Faults around the gate end in one clear line, with nothing half-written."""
+
+from __future__ import annotations
+
+import hashlib
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from lessons_loop.filter.errors import (
+    EmbedError,
+    InvalidLesson,
+    LessonsError,
+    StoreDamaged,
+    StoreError,
+    StoreLocked,
+)
+from lessons_loop.filter.models import Status
+from lessons_loop.filter.store import StorePaths, file_lock, open_embedded
+from lessons_loop.promote.errors import JournalBroken, LedgerBroken, LockHeld, Paused, WrongState
+from lessons_loop.promote.lock import gate_lock
+from lessons_loop.promote.records import Action, Change
+from lessons_loop.promote.session import GateSettings, open_gate
+from support.gate import (
+    HUMAN,
+    archived,
+    candidate,
+    curated,
+    gate,
+    lesson,
+    promotion,
+    retirement,
+    settings,
+    stage,
+)
+
+DRIVER = Path(__file__).parent / "support" / "gate_driver.py"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A store with one curated lesson and one candidate."""
+    found = tmp_path / "store"
+    with gate(found) as session:
+        session.apply(promotion(session, candidate("Bound every read.", message="m0")))
+    stage(StorePaths(found), [candidate()])
+    return found
+
+
+def tree(root: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        if path.is_file()
+        else ""
+        for path in root.rglob("*")
+    }
+
+
+def change_of(root: Path) -> None:
+    with gate(root) as session:
+        for found in session.candidates():
+            session.apply(promotion(session, found))
+
+
+# --- pause
+
+
+def test_pause_file_stops_the_gate(root: Path) -> None:
+    (root / "state" / "paused").touch()
+    before = tree(root)
+    with pytest.raises(Paused, match=r"paused by .*state/paused: remove it"), gate(root):
+        pass
+    assert tree(root) == before
+
+
+@pytest.mark.parametrize(("value", "paused"), [("1", True), (" true ", True), ("0", False)])
+def test_pause_variable_stops_the_gate(
+    root: Path, monkeypatch: pytest.MonkeyPatch, value: str, paused: bool
+) -> None:
+    monkeypatch.setenv("LESSONS_PAUSE", value)
+    if paused:
+        with pytest.raises(Paused, match="LESSONS_PAUSE"), gate(root):
+            pass
+    else:
+        change_of(root)
+
+
+# --- state directory
+
+
+def test_other_state_directory_is_refused(root: Path, tmp_path: Path) -> None:
+    expected = rf"is expected in {root}/state, not in .*other: pass --state-dir"
+    with (
+        pytest.raises(WrongState, match=expected),
+        open_gate(settings(root, state=tmp_path / "other")),
+    ):
+        pass
+    assert not (tmp_path / "other" / "ledger.jsonl").exists()
+
+
+def test_lost_state_directory_is_not_made_anew(root: Path) -> None:
+    shutil.rmtree(root / "state")
+    with pytest.raises(WrongState, match="is expected in"), gate(root):
+        pass
+
+
+def test_store_may_move_with_its_state(root: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    root.rename(moved)
+    change_of(moved)
+    with gate(moved) as session:
+        assert len(session.curated) == 2
+
+
+def test_domains_share_state_and_ledger(root: Path) -> None:
+    with open_gate(settings(root, domain="third")) as session:
+        session.apply(promotion(session, candidate("Use it.", domain="third")))
+    with gate(root) as session:
+        assert [e.domain for e in session.ledger.entries()] == ["sql", "sql", "third", "third"]
+        assert session.ledger.verify() == []
+
+
+# --- dry run
+
+
+def test_dry_run_leaves_every_byte(root: Path, tmp_path: Path) -> None:  # T-32
+    before = tree(root)
+    with open_gate(settings(root, dry_run=True)) as session:
+        (found,) = session.candidates()
+        session.apply(promotion(session, found))
+        assert found.lesson.key in session.curated
+        assert session.candidates() == []
+        assert not session.paths.root.is_relative_to(tmp_path)
+        scratch = session.paths.root
+    assert tree(root) == before
+    assert not scratch.exists()
+
+
+def test_dry_run_makes_no_store(tmp_path: Path) -> None:  # T-32
+    with open_gate(settings(tmp_path / "none", dry_run=True)) as session:
+        assert session.candidates() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dry_run_beside_a_gate_is_refused(root: Path) -> None:
+    with gate_lock(root / "gate.lock"):
+        before = tree(root)
+        with pytest.raises(LockHeld), open_gate(settings(root, dry_run=True)):
+            pass
+        assert tree(root) == before
+
+
+# --- the store
+
+
+def test_locked_staging_is_told_and_repaired_by_rerun(root: Path) -> None:
+    paths = StorePaths(root)
+    with gate(root) as session:
+        (found,) = session.candidates()
+        change = promotion(session, found)
+        child = subprocess.Popen(
+            [sys.executable, "-c", HOLD_STAGING, str(paths.staging_lock)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert child.stdout is not None and child.stdout.readline()
+        with pytest.raises(StoreLocked, match=r"staging\.lock is held"):
+            session.apply(change)
+        child.communicate(b"")
+    with gate(root) as session:
+        assert found.lesson.key in session.curated
+        assert session.candidates() == []
+        assert session.ledger.verify() == []
+
+
+HOLD_STAGING = """
+import pathlib, sys
+from lessons_loop.filter.store import file_lock
+with file_lock(pathlib.Path(sys.argv[1]), 5):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_database_locked_by_another_program_is_told(root: Path) -> None:
+    with closing(sqlite3.connect(root / "gate" / "chroma.sqlite3", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreLocked, match=r"chroma\.sqlite3 is locked"), gate(root):
+            pass
+
+
+def test_damaged_gate_folder_is_one_line(root: Path) -> None:
+    (root / "gate" / "chroma.sqlite3").write_bytes(b"this is no database" * 100)
+    with pytest.raises(StoreDamaged, match="is no database") as caught, gate(root):
+        pass
+    assert "\n" not in str(caught.value)
+
+
+def test_foreign_collection_is_refused(tmp_path: Path) -> None:
+    client = open_embedded(StorePaths(tmp_path).gate)
+    client.create_collection(
+        "sql-lessons", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
+    )
+    client.close()  # type: ignore[attr-defined]
+    with pytest.raises(StoreError, match="was not made by `lessons init`"), gate(tmp_path):
+        pass
+
+
+def test_newer_schema_is_refused(root: Path) -> None:
+    client = open_embedded(StorePaths(root).gate)
+    collection = client.get_collection("sql-lessons", embedding_function=None)
+    collection.modify(metadata={**(collection.metadata or {}), "schema_version": 9})
+    client.close()  # type: ignore[attr-defined]
+    with pytest.raises(StoreError, match="schema 9, this release knows 1"), gate(root):
+        pass
+
+
+def test_broken_ledger_stops_writing_not_reading(root: Path) -> None:
+    ledger = root / "state" / "ledger.jsonl"
+    ledger.write_bytes(ledger.read_bytes().splitlines(keepends=True)[0])
+    with gate(root) as session:
+        assert len(session.candidates()) == 1
+        assert session.ledger.verify() == ["sql: line 2 is missing, the ledger was cut off"]
+        with pytest.raises(LedgerBroken, match="cut off; run `lessons verify`"):
+            session.apply(promotion(session, candidate()))
+    assert len(ledger.read_bytes().splitlines()) == 1
+
+
+def test_unreadable_journal_stops_the_gate(root: Path) -> None:
+    (root / "state" / "journal.json").write_text("{}")
+    with pytest.raises(JournalBroken, match=r"journal\.json cannot be read"), gate(root):
+        pass
+
+
+@pytest.mark.parametrize("limit", [1000, 20_000, 100_000])
+def test_full_disk_is_one_line_and_nothing_is_lost(root: Path, limit: int) -> None:  # T-31
+    def fill_up() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = subprocess.run(
+        [sys.executable, str(DRIVER), str(root), "promote", "-"],
+        preexec_fn=fill_up,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1, done.stderr
+    assert "lessons_loop.filter.errors.Store" in last or "lessons_loop.promote.errors" in last
+    change_of(root)
+    with gate(root) as session:
+        assert len(session.curated) == 2
+        assert session.candidates() == []
+        assert session.ledger.verify() == []
+
+
+@pytest.mark.parametrize("step", ["draft", "ledger", "header"])
+def test_disk_that_fills_up_at_step_loses_nothing(root: Path, step: str) -> None:  # T-31
+    command = [sys.executable, str(DRIVER), str(root), "promote"]
+    full = subprocess.run([*command, f"{step}=700"], capture_output=True, timeout=60, check=False)
+    assert full.returncode == 1
+    assert b"Store" in full.stderr.strip().splitlines()[-1], full.stderr
+    subprocess.run([*command, "-"], capture_output=True, timeout=60, check=True)
+    with gate(root) as session:
+        assert len(session.curated) == 2
+        assert session.candidates() == []
+        assert [e.action for e in session.ledger.entries()] == ["init", "promote", "promote"]
+        assert session.ledger.verify() == []
+
+
+def test_session_that_failed_to_store_is_over(root: Path) -> None:
+    with gate(root) as session:
+        session.fail("disk is full")
+        with pytest.raises(StoreError, match="disk is full; run again"):
+            session.apply(promotion(session, candidate()))
+        assert len(session.ledger.entries()) == 2
+
+
+def test_read_only_store_is_one_line(root: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "store"
+        shutil.copytree(root, copy)
+        for path in (Path(folder), copy, *copy.rglob("*")):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        done = subprocess.run(
+            [sys.executable, "-c", OPEN_AS_NOBODY, str(copy), str(Path(__file__).parent)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        Path(folder).chmod(0o755)
+        copy.chmod(0o755)
+        for path in copy.rglob("*"):
+            if path.is_dir():
+                path.chmod(0o755)
+    assert done.stdout.startswith("StoreError"), done.stderr
+    assert "cannot be used" in done.stdout
+
+
+OPEN_AS_NOBODY = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+import chromadb
+from support.gate import gate
+from lessons_loop.filter.errors import LessonsError
+if os.getuid() == 0:  # root may write anything
+    os.setuid(65534)
+try:
+    with gate(Path(sys.argv[1])):
+        pass
+except LessonsError as error:
+    print(type(error).__name__, error)
+"""
+
+
+# --- changes that would lose something
+
+
+def test_change_that_would_lose_a_lesson_is_refused(root: Path) -> None:
+    with gate(root) as session:
+        (key,) = session.curated
+        change = retirement(session, key)
+        with pytest.raises(StoreError, match="without standing in the archive"):
+            session.apply(Change(**{**change.__dict__, "archive": ()}))
+        assert list(session.curated) == [key]
+        assert len(session.ledger.entries()) == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"put": (curated(lesson(domain="other")),)}, InvalidLesson),
+        ({"put": (curated(lesson()), curated(lesson()))}, InvalidLesson),
+        ({"put": (curated(lesson("New.")),)}, EmbedError),
+        ({"archive": (archived(lesson(), Status.CURATED),)}, InvalidLesson),
+        ({"remove": ("no-such-key",)}, StoreError),
+    ],
+)
+def test_unsound_change_writes_nothing(
+    root: Path, fields: dict[str, object], error: type[LessonsError]
+) -> None:
+    base = {"action": Action.PROMOTE, "key": "k", "reason": "r", "actor": HUMAN, "payload": {}}
+    with gate(root) as session:
+        with pytest.raises(error):
+            session.apply(Change(**{**base, **fields}))  # type: ignore[arg-type]
+        assert len(session.ledger.entries()) == 2
+
+
+def test_without_embedder_a_run_holds_but_never_promotes(root: Path) -> None:
+    with open_gate(GateSettings(str(root), "sql")) as session:
+        (found,) = session.candidates()
+        with pytest.raises(EmbedError, match="no embedder: set LESSONS_EMBEDDING"):
+            promotion(session, found)
+        held = archived(found.lesson, Status.HELD, candidate=found)
+        session.apply(
+            Change(
+                Action.HOLD,
+                found.lesson.key,
+                "wait",
+                HUMAN,
+                {},
+                archive=(held,),
+                staged=(found.id,),
+            )
+        )
+    with gate(root) as session:
+        assert [row.candidate for row in session.held()] == [found]
+        session.apply(promotion(session, found))
+        assert session.held() == []
+        assert f"{found.lesson.key}-held" in session.archive
+
+
+def test_error_inside_a_run_keeps_what_was_decided(root: Path) -> None:
+    with pytest.raises(RuntimeError), gate(root) as session:
+        session.apply(promotion(session, candidate()))
+        raise RuntimeError("reviewer died")
+    with gate(root) as session:
+        assert len(session.curated) == 2
+    with file_lock(root / "staging.lock", 0.1):
+        pass
