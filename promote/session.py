@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lessons_loop.filter.embed import Embedder, Vectors
 from lessons_loop.filter.errors import LessonsError, StoreError, StoreLocked
-from lessons_loop.filter.events import Usage
-from lessons_loop.filter.models import Candidate, Curated, Lesson
+from lessons_loop.filter.models import Lesson
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.candidates import StagedEvents, read_candidates, read_usages
 from lessons_loop.promote.clock import iso, utc_now
 from lessons_loop.promote.effects import (
     Checkpoint,
@@ -41,10 +38,9 @@ from lessons_loop.promote.plan import (
     check_vectors,
     make_plan,
     next_entry,
-    open_holds,
 )
 from lessons_loop.promote.publish import Edition, publish, published_is_current
-from lessons_loop.promote.records import Action, Actor, Archived, Change
+from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.scratch import Place, working_copy
 from lessons_loop.promote.snapshot import Contents, write_snapshot
 from lessons_loop.promote.state import (
@@ -54,6 +50,7 @@ from lessons_loop.promote.state import (
     refuse_paused,
     store_paths,
 )
+from lessons_loop.promote.view import GateView
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -109,7 +106,7 @@ def open_gate(
             session.finish()
 
 
-class GateSession:
+class GateSession(GateView):
     """One run's view of a domain; use `open_gate`."""
 
     def __init__(
@@ -122,79 +119,22 @@ class GateSession:
         now: Callable[[], datetime],
         checkpoint: Checkpoint,
     ) -> None:
-        self.domain = domain
+        super().__init__(domain, paths, Holdings(client, domain), EmbedOnce(settings.embedder))
         self.run = ""
-        self.paths = paths
         self.state = state
         self.dry_run = settings.dry_run
         self.embedder = settings.embedder
-        self.embedding = EmbedOnce(settings.embedder)
         self.created = False
         """Whether this session made the domain."""
-        self.unreadable = 0
-        """Rows of staging's candidates that were none, after `candidates()`."""
         self.now = now
         self.checkpoint = checkpoint
         self.client = client
-        self.holdings = Holdings(client, domain)
         self.ledger = Ledger(state, self.holdings.heads)
         self.journal = Journal(state)
         self._tail: LedgerEntry | None = None
         self._unsettled = False
         self._prepared = False
         self._failed = ""
-
-    # --- reading
-
-    @property
-    def curated(self) -> Mapping[str, Curated]:
-        """Curated lessons by key, as they stand now."""
-        return MappingProxyType(self.holdings.curated)
-
-    @property
-    def unreadable_curated(self) -> Mapping[str, str]:
-        """Curated rows that do not read, by id, with the reason; they are never published."""
-        return MappingProxyType(self.holdings.unreadable)
-
-    @property
-    def archive(self) -> Mapping[str, Archived]:
-        """Archived lessons by `Archived.id`; a held one that was decided later stays."""
-        return MappingProxyType(self.holdings.archive)
-
-    def held(self) -> list[Archived]:
-        """Return the held lessons nobody has decided on since, oldest decision first."""
-        return open_holds(self.curated, self.archive.values())
-
-    def nearest_vectors(self) -> tuple[tuple[str, ...], Vectors]:
-        """Return curated's keys and their unit rows, same order."""
-        return self.holdings.matrix()
-
-    def archive_vectors(self) -> tuple[tuple[str, ...], Vectors]:
-        """Return the archive ids that have a vector of the present model, and their unit rows."""
-        return self.holdings.archive_matrix()
-
-    def candidates(self) -> list[Candidate]:
-        """Return what staging proposes, oldest first; raise StoreLocked, StoreDamaged."""
-        staged = read_candidates(self.paths, self.domain)
-        self.unreadable = staged.unreadable
-        return staged.candidates
-
-    def usages(self) -> list[tuple[str, Usage]]:
-        """Return the usage events by row id; raise StoreLocked, StoreDamaged."""
-        return self.events().usages
-
-    def events(self) -> StagedEvents:
-        """Return the usage events, and the ids of rows that are none."""
-        return read_usages(self.paths, self.domain)
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return unit rows of texts as documents; asked once per text and run.
-
-        Raises EmbedError.
-        """
-        return self.embedding.rows(texts)
-
-    # --- writing
 
     def apply(self, change: Change) -> int:
         """Carry one decision out and return its ledger line's number.

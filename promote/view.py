@@ -1,0 +1,78 @@
+"""What a gate's session shows: curated, archive, candidates, events, embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from lessons_loop.filter.embed import Vectors
+from lessons_loop.filter.events import Usage
+from lessons_loop.filter.models import Candidate, Curated
+from lessons_loop.filter.store import StorePaths
+from lessons_loop.promote.candidates import StagedEvents, read_candidates, read_usages
+from lessons_loop.promote.embedding import EmbedOnce
+from lessons_loop.promote.holdings import Holdings
+from lessons_loop.promote.plan import open_holds
+from lessons_loop.promote.records import Archived
+
+
+class GateView:
+    """The reading half of a session."""
+
+    def __init__(
+        self, domain: str, paths: StorePaths, holdings: Holdings, embedding: EmbedOnce
+    ) -> None:
+        self.domain = domain
+        self.paths = paths
+        self.holdings = holdings
+        self.embedding = embedding
+        self.unreadable = 0
+        """Rows of staging's candidates that were none, after `candidates()`."""
+
+    @property
+    def curated(self) -> Mapping[str, Curated]:
+        """Curated lessons by key, as they stand now."""
+        return MappingProxyType(self.holdings.curated)
+
+    @property
+    def unreadable_curated(self) -> Mapping[str, str]:
+        """Curated rows that do not read, by id, with the reason; they are never published."""
+        return MappingProxyType(self.holdings.unreadable)
+
+    @property
+    def archive(self) -> Mapping[str, Archived]:
+        """Archived lessons by `Archived.id`; a held one that was decided later stays."""
+        return MappingProxyType(self.holdings.archive)
+
+    def held(self) -> list[Archived]:
+        """Return the held lessons nobody has decided on since, oldest decision first."""
+        return open_holds(self.curated, self.archive.values())
+
+    def nearest_vectors(self) -> tuple[tuple[str, ...], Vectors]:
+        """Return curated's keys and their unit rows, same order."""
+        return self.holdings.matrix()
+
+    def archive_vectors(self) -> tuple[tuple[str, ...], Vectors]:
+        """Return the archive ids that have a vector of the present model, and their unit rows."""
+        return self.holdings.archive_matrix()
+
+    def candidates(self) -> list[Candidate]:
+        """Return what staging proposes, oldest first; raise StoreLocked, StoreDamaged."""
+        staged = read_candidates(self.paths, self.domain)
+        self.unreadable = staged.unreadable
+        return staged.candidates
+
+    def usages(self) -> list[tuple[str, Usage]]:
+        """Return the usage events by row id; raise StoreLocked, StoreDamaged."""
+        return self.events().usages
+
+    def events(self) -> StagedEvents:
+        """Return the usage events, and the ids of rows that are none."""
+        return read_usages(self.paths, self.domain)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return unit rows of texts as documents; asked once per text and run.
+
+        Raises EmbedError.
+        """
+        return self.embedding.rows(texts)
