@@ -19,6 +19,7 @@ from lessons_loop.filter.terms import (
     full_names_in,
     names_in,
     numbers_in,
+    pieces_of,
     serials_in,
     versions_in,
 )
@@ -34,6 +35,8 @@ _INSTANCE_KEY = re.compile(
     r"|(?i:.*token)|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)_?id$).*_id"
     r"|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)Id$).*[a-z]Id)$"
 )
+_EVERYDAY = frozenset({"sql", "api", "json", "http", "https", "url", "id", "ok", "csv", "cc"})
+"""Abbreviations that make no lesson specific."""
 _COPIED_WORDS = 6
 _COPIED_CHARACTERS = 14
 """Unbroken stretch of tool output that makes a lesson a copy: words, East Asian characters."""
@@ -195,11 +198,12 @@ def _is_worded(remark: str) -> bool:
 
 
 def is_thin(text: str, reading: Reading) -> bool:
-    """Say whether a lesson from one good call names nothing but the tool (`use X to do Y`)."""
+    """Say whether a lesson from one good call names nothing of it but the tool (`use X for Y`)."""
     if any(_is_worded(reading.texts[p]) for p in reading.proofs.confirmations):
         return False
-    tools = {piece for turn in reading.turns for piece in re.split(r"\W+", turn.tool.casefold())}
-    named = [name for name in names_in(text) if set(name.pieces) - tools]
-    acronyms = [word for word in re.findall(r"\b[A-Z]{2,}[A-Z0-9]*\b", text) if len(word) < 12]
+    own = frozenset().union(*(reading.pieces[p] for p in reading.where("user", "call")))
+    tools = {piece for turn in reading.turns for piece in pieces_of(turn.tool)}
+    named = [piece for name in names_in(text) for piece in name.pieces]
+    acronyms = [word.casefold() for word in re.findall(r"\b[A-Z][A-Z0-9]{1,10}\b", text)]
     digits = [number for number in numbers_in(text) if number not in SMALL_NUMBERS]
-    return not (named or acronyms or digits)
+    return not digits and not (own - tools - _EVERYDAY).intersection(named + acronyms)

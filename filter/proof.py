@@ -44,6 +44,7 @@ DOCUMENT_TOOLS = frozenset(
 )
 """Open WebUI's own tools that hand over text, not an outcome: what they return proves nothing."""
 _ARGUMENT_SPACE = re.compile(r"(?:[ ;]|\\[nt])+")
+_WAITING = re.compile(r"\bsleep\s+[\d.]+[smh]?\s*(?:;|&&|\|\|)?|--retry(?:-\w+)*[= ]\d+")
 _RETRY_KEYS = frozenset({"attempt", "retry", "retries", "request_id", "nonce", "timestamp", "_"})
 
 
@@ -140,7 +141,7 @@ class Proofs:
 
 
 def call_identity(call: Turn) -> str:
-    """Return what makes two calls the same: tool, arguments; not spacing or retry counters."""
+    """Return what makes two calls the same: tool, arguments; not spacing, waiting or counters."""
     try:
         arguments = json.loads(call.text)
     except (ValueError, RecursionError):
@@ -148,8 +149,8 @@ def call_identity(call: Turn) -> str:
     if isinstance(arguments, dict):
         arguments = {key: value for key, value in arguments.items() if key not in _RETRY_KEYS}
     plain = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
-    spaced = _ARGUMENT_SPACE.sub(" ", plain)
-    return f"{call.tool}\n{spaced}".replace(' "', '"')
+    spaced = _ARGUMENT_SPACE.sub(" ", _WAITING.sub(" ", plain))
+    return f"{call.tool}\n{spaced}".replace(' "', '"').replace('" ', '"')
 
 
 def _paired_calls(turns: Sequence[Turn]) -> dict[int, int]:

@@ -143,6 +143,13 @@ def test_error_words_are_no_copy() -> None:
     assert not is_copied("If you cannot access field page_location on a value, unnest it.", found)
 
 
+@pytest.mark.parametrize("text", ["Use get_sum for SQL sums.", "CC the board on every sum."])
+def test_everyday_abbreviations_are_thin(text: str) -> None:
+    rows = tool("get_sum", "five in all", sql="total of May", cc="x")
+    assert is_thin(text, reading(user("total of May"), *rows, assistant("five"), user("great")))
+    assert not is_thin("Give sums in JPY.", reading(user("total in JPY"), *rows, assistant("five")))
+
+
 def test_worded_confirmation_is_not_thin() -> None:
     asked = (user("total of May"), *tool("get_sum", "five in all", month="May"), assistant("five"))
     told = "Read sums with get_sum in whole units."

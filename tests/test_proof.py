@@ -40,6 +40,12 @@ def test_same_call_again_is_transient(again: str) -> None:
     assert proofs.retried == {4}
 
 
+@pytest.mark.parametrize("again", ["sleep 10; curl -s x", "sleep 2m && curl -s x"])
+def test_waiting_first_is_no_change(again: str) -> None:
+    failed = tool("shell", "curl: (6) Could not resolve host: x", cmd="curl -s x")
+    assert not Proofs(turns(user("q"), *failed, *tool("shell", "14 objects", cmd=again))).results
+
+
 def test_retry_counter_is_no_change() -> None:
     failed = tool("get", "HTTP 503", path="a", attempt=1)
     assert not Proofs(turns(user("q"), *failed, *tool("get", "ok!", path="a", attempt=2))).results
