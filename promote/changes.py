@@ -145,7 +145,7 @@ def payload_of(found: Resolution) -> dict[str, object]:
         content["replaces"] = found.replaces.model_dump(mode="json")
     if found.history:
         content["history"] = list(found.history)
-    return dict(_masked(content))
+    return dict(masked_values(content))
 
 
 def describe_verdict(verdict: Verdict) -> dict[str, Any]:
@@ -208,13 +208,14 @@ def _masked_candidate(seen: Candidate) -> Candidate | None:
         return None
 
 
-def _masked(value: Any) -> Any:
+def masked_values(value: Any) -> Any:
+    """Return plain values with every string masked."""
     if isinstance(value, str):
         return mask_through(value)
     if isinstance(value, dict):
-        return {key: _masked(inner) for key, inner in value.items()}
+        return {key: masked_values(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_masked(inner) for inner in value]
+        return [masked_values(inner) for inner in value]
     return value
 
 

@@ -21,6 +21,7 @@ from lessons_loop.filter.errors import EmbedError, InvalidLesson, LessonsError
 from lessons_loop.filter.llm import HttpModel
 from lessons_loop.promote import render
 from lessons_loop.promote.cases import Case, Casebook
+from lessons_loop.promote.changes import masked_values
 from lessons_loop.promote.embedders import parse_embedding
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.lookup import (
@@ -280,7 +281,8 @@ def _print_report(console: Console, report: RunReport, as_json: bool) -> None:
 
 
 def _print_json(content: Any) -> None:
-    typer.echo(json.dumps(content, ensure_ascii=False, indent=2))
+    # escapes instead of raw characters: a terminal must not be steered by what is shown
+    typer.echo(json.dumps(masked_values(content), indent=2))
 
 
 def _login() -> str:

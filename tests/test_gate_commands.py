@@ -97,7 +97,8 @@ def test_no_output_holds_escape_codes_or_secrets(env: dict[str, str], tmp_path: 
     bad = "Use \x1b[2J sk-te\u200bst-FAKE0123456789abcdefFAKE\u202e for orders_api."
     stage(StorePaths(tmp_path), [candidate(bad, message="bad")])
     key = candidate(bad).lesson.key
-    for command in (("candidates",), ("show", key), ("promote",)):
+    shown = (("candidates",), ("show", key), ("promote",))
+    for command in (*shown, *((*words, "--json") for words in shown)):
         out = run_command(*command, env=env).stdout
         assert "\x1b" not in out and "FAKE0123" not in out and not find_hidden(out)
     assert "U+202E RIGHT-TO-LEFT" in run_command("show", key, env=env).stdout  # T-50
