@@ -117,7 +117,7 @@ def run(arguments: list[str]) -> int:
     except LessonsError as error:
         print(f"lessons: {error}", file=sys.stderr)
         code = 1
-    return stopped[0] if stopped and code == 1 else code
+    return stopped[0] if stopped and code in (1, INTERRUPTED) else code
 
 
 store_commands.register(app)

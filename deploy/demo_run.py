@@ -31,6 +31,8 @@ from lessons_loop.filter.reader import REFRESH_SECONDS
 DOMAIN = "sql"
 FIRST = "How many operating hours did machine SN-004711 run over the trailing 12 months?"
 SECOND = "How many operating hours did machine SN-000815 run over the trailing 12 months?"
+PATIENT = {"recall_timeout_ms": 15_000}
+"""On a busy machine the embedding model may need seconds; the demo is no speed test."""
 CANDIDATE_SECONDS = 60.0
 COMMAND_SECONDS = 60.0
 Json = dict[str, Any]
@@ -60,7 +62,9 @@ def run_demo(*, as_json: bool) -> None:
     seen = Observations()
     with tempfile.TemporaryDirectory(prefix="lessons-demo-") as folder:
         story.opening()
-        options = Options(Path(folder), domains=DOMAIN, seeds=False, always_practice=True)
+        options = Options(
+            Path(folder), domains=DOMAIN, seeds=False, always_practice=True, valves=PATIENT
+        )
         with local_run(options, stages) as running:
             figures = drive(running, stages, story, seen)
     if as_json:

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lessons_loop.deploy.align import align_embedding, align_models
@@ -31,6 +31,7 @@ from lessons_loop.deploy.processes import (
 from lessons_loop.deploy.progress import Stages
 from lessons_loop.deploy.server import (
     ADMIN_EMAIL,
+    ONE_THREAD,
     ServerSettings,
     require_open_webui,
     start_server,
@@ -67,6 +68,8 @@ class Options:
     models: Models | None = None
     """None: the user's own where found, else the practice model."""
     always_practice: bool = False
+    valves: Mapping[str, object] = field(default_factory=dict)
+    """Set when the plugin is first installed, on top of ours."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def local_run(
         admin = OpenWebUI(settings.url)
         with stages.stage("plugin and run_sql tool are installed"):
             sign_in(admin, home, settings)
-            install(admin, home, options.domains)
+            install(admin, home, options)
             align_models(admin, models, str(earlier.get("models", "")))
             align_embedding(admin, embedding.variables, str(earlier.get("embedding", "")))
             offered = admin.model_ids()
@@ -169,6 +172,7 @@ def server_settings(home: Home, port: int, models: Models, embedding: Embedding)
         store=home.store.root,
         models=models.variables,
         embedding=embedding.variables,
+        offline=embedding.offline,
         tools=(TOOL_ID,),
     )
 
@@ -178,7 +182,8 @@ def gate_environment(
 ) -> dict[str, str]:
     """Return the environment of a gate command on this installation."""
     own = {"LESSONS_STORE": str(home.store.root), "LESSONS_EMBEDDING": embedding.gate}
-    return {**environ, **own, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    offline = {"HF_HUB_OFFLINE": "1"} if embedding.offline else {}
+    return {**ONE_THREAD, **environ, **own, **offline}
 
 
 def prepare_store(
@@ -228,7 +233,7 @@ def sign_in(admin: OpenWebUI, home: Home, settings: ServerSettings) -> None:
         ) from None
 
 
-def install(admin: OpenWebUI, home: Home, domains: str) -> None:
+def install(admin: OpenWebUI, home: Home, options: Options) -> None:
     """Install plugin and tool; valves are set once, later ones are the admin's."""
     fresh = admin.function(PLUGIN_ID) is None
     try:
@@ -236,7 +241,7 @@ def install(admin: OpenWebUI, home: Home, domains: str) -> None:
     except OpenWebUIError as error:  # Open WebUI tells the reason in its log only
         raise StartError(f"{error}; the reason is in {home.root / 'open-webui.log'}") from None
     if fresh or not admin.valves("functions", PLUGIN_ID):
-        valves = {"domains": domains, "distill_enabled": True}
+        valves = {"domains": options.domains, "distill_enabled": True, **options.valves}
         admin.set_valves("functions", PLUGIN_ID, valves)
     admin.install_tool(TOOL_ID, "Demo data server", TOOL_FILE.read_text("utf-8"))
     stored = admin.valves("tools", TOOL_ID)

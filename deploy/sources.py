@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import requests
 
@@ -78,6 +79,8 @@ class Embedding:
     """LESSONS_EMBEDDING; empty: none, recall is lexical."""
     variables: Mapping[str, str]
     label: str
+    offline: bool = True
+    """Nothing has to come from a model hub."""
 
 
 LEXICAL = Embedding("", {}, "none: recall is lexical (words and identifiers only)")
@@ -95,7 +98,8 @@ def choose_embedding(option: str, environ: Mapping[str, str]) -> Embedding:
     if wanted:
         return named_embedding(wanted, environ)
     if user_configured(environ):
-        return Embedding(gate_name(environ), {}, "as configured by RAG_EMBEDDING_*")
+        name = gate_name(environ)
+        return Embedding(name, {}, "as configured by RAG_EMBEDDING_*", not from_hub(name))
     folder = packaged_model()
     if folder is None:
         return LEXICAL
@@ -109,7 +113,7 @@ def named_embedding(setting: str, environ: Mapping[str, str]) -> Embedding:
     model, _, url = rest.partition("@")
     if engine == "sentence-transformers" and rest:
         names = {"RAG_EMBEDDING_ENGINE": "", "RAG_EMBEDDING_MODEL": rest}
-        return Embedding(setting, names, setting)
+        return Embedding(setting, names, setting, not from_hub(setting))
     if engine == "openai" and model and url:
         key = environ.get("LESSONS_EMBEDDING_KEY") or environ.get("OPENAI_API_KEY", "")
         names = {
@@ -123,6 +127,12 @@ def named_embedding(setting: str, environ: Mapping[str, str]) -> Embedding:
         f"embedding {setting.split('@')[0]!r} is of no known form: give openai:MODEL@URL,"
         " sentence-transformers:NAME_OR_FOLDER or none"
     )
+
+
+def from_hub(setting: str) -> bool:
+    """Tell whether a LESSONS_EMBEDDING value names a model a hub may have to deliver."""
+    engine, _, name = setting.partition(":")
+    return engine == "sentence-transformers" and not Path(name).expanduser().is_dir()
 
 
 def gate_name(environ: Mapping[str, str]) -> str:

