@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lessons_loop.filter.address import public_url
 from lessons_loop.filter.embed import (
     FINGERPRINT_SENTENCES,
     Fingerprint,
@@ -22,7 +23,7 @@ from lessons_loop.filter.embed import (
     fingerprint_of,
     unit_rows,
 )
-from lessons_loop.filter.errors import EmbedError, ModelError
+from lessons_loop.filter.errors import EmbedError, ModelError, StoreError
 from lessons_loop.filter.llm import ChatReply, reply_from_completion
 from lessons_loop.filter.store import first_line
 
@@ -33,8 +34,14 @@ def host_module(name: str) -> Any:
 
 
 def store_folder(valve: str) -> Path:
-    """Return the store's folder: the valve, LESSONS_STORE, else beside Open WebUI's data."""
-    if chosen := valve.strip() or os.environ.get("LESSONS_STORE", "").strip():
+    """Return the store's folder: the valve, LESSONS_STORE, else beside Open WebUI's data.
+
+    Raises StoreError for a server's address: this release reads folders.
+    """
+    chosen = valve.strip() or os.environ.get("LESSONS_STORE", "").strip()
+    if "://" in chosen:
+        raise StoreError(f"the store {public_url(chosen)} is a server: give a folder")
+    if chosen:
         return Path(chosen).expanduser()
     data = getattr(host_module("open_webui.env"), "DATA_DIR", None)
     return Path(data) / "lessons" if data else Path("lessons")

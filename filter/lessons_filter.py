@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from lessons_loop.filter.alerts import Alerts, lessons_log
+from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.host import store_folder
 from lessons_loop.filter.inject import block, has_block, inject, reference
 from lessons_loop.filter.learner import Exchange, Learner
@@ -170,7 +171,8 @@ class Filter:
         return self.backend
 
     def _failed(self, what: str, error: Exception) -> None:
-        reason = first_line(error) if str(error) else type(error).__name__
+        # the text of an unforeseen error may repeat a chat's
+        reason = first_line(error) if isinstance(error, LessonsError) else type(error).__name__
         self.alerts.warn(what, f"{what} failed, the chat goes on without: {reason}")
         lessons_log.debug("%s failed", what, exc_info=True)
 

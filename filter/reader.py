@@ -66,8 +66,10 @@ def stamp_of(path: Path) -> Stamp:
     """Return what changes when a file is replaced or edited, None when it is not there."""
     try:
         status = os.stat(path)
-    except OSError:
+    except FileNotFoundError:
         return None
+    except OSError:  # no permission, a file where a folder should be: the read tells
+        return 0, 0, 0
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 

@@ -278,6 +278,28 @@ def test_missing_store_is_no_trouble(tmp_path, caplog):
     assert not caplog.records and not (tmp_path / "nowhere").exists()
 
 
+def test_server_store_is_one_warning(tmp_path, caplog):
+    chat = Chat("http://user:secret@127.0.0.1:8000")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            assert blocks(asyncio.run(chat.inlet())) == []
+    assert len(caplog.records) == 1 and "give a folder" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_unforeseen_error_tells_no_chat_text(root, caplog):
+    chat = Chat(root)
+
+    class Odd(dict):
+        def get(self, key, default=None):
+            raise ValueError("text of a private chat")
+
+    with caplog.at_level(logging.INFO):
+        body = asyncio.run(chat.inlet(metadata=Odd(chat_id="c")))
+    assert blocks(body) == [] and "ValueError" in caplog.text
+    assert "private chat" not in caplog.text
+
+
 def test_lessons_published_later_are_recalled(tmp_path):
     chat = Chat(tmp_path)
 

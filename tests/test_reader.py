@@ -67,6 +67,14 @@ def test_damaged_file_keeps_the_lessons_and_warns_once(reader, caplog):
     assert reader.alerts.active == {}
 
 
+def test_store_that_is_no_folder_is_told(tmp_path, caplog):
+    (tmp_path / "store").write_text("a file where the folder should be")
+    reader = CuratedReader(StorePaths(tmp_path / "store"), ("sql",), Alerts())
+    with caplog.at_level(logging.WARNING):
+        reader.refresh()
+    assert "cannot be read" in caplog.text and texts(reader) == set()
+
+
 def test_removed_file_means_no_lessons(reader):
     put_published(reader.paths, shelf(), EMBEDDER)
     reader.refresh()

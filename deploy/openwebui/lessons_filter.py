@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 66b27d2937812c3cf13aa68b237273ad1fa7cf0a1e61b0167cdaffd623de4cf5
+source_digest: e1a13d68df24474713e66079069965d639cd83a5a467d344080e75b2cd539f33
 """
 
 from __future__ import annotations
@@ -2676,6 +2676,7 @@ DOCUMENT_TOOLS = frozenset(
 )
 """Open WebUI's own tools that hand over text, not an outcome: what they return proves nothing."""
 _ARGUMENT_SPACE = re.compile(r"(?:[ ;]|\\[nt])+")
+_WAITING = re.compile(r"\bsleep\s+[\d.]+[smh]?\s*(?:;|&&|\|\|)?|--retry(?:-\w+)*[= ]\d+")
 _RETRY_KEYS = frozenset({"attempt", "retry", "retries", "request_id", "nonce", "timestamp", "_"})
 
 
@@ -2772,7 +2773,7 @@ class Proofs:
 
 
 def call_identity(call: Turn) -> str:
-    """Return what makes two calls the same: tool, arguments; not spacing or retry counters."""
+    """Return what makes two calls the same: tool, arguments; not spacing, waiting or counters."""
     try:
         arguments = json.loads(call.text)
     except (ValueError, RecursionError):
@@ -2780,8 +2781,8 @@ def call_identity(call: Turn) -> str:
     if isinstance(arguments, dict):
         arguments = {key: value for key, value in arguments.items() if key not in _RETRY_KEYS}
     plain = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
-    spaced = _ARGUMENT_SPACE.sub(" ", plain)
-    return f"{call.tool}\n{spaced}".replace(' "', '"')
+    spaced = _ARGUMENT_SPACE.sub(" ", _WAITING.sub(" ", plain))
+    return f"{call.tool}\n{spaced}".replace(' "', '"').replace('" ', '"')
 
 
 def _paired_calls(turns: Sequence[Turn]) -> dict[int, int]:
@@ -3438,8 +3439,14 @@ def host_module(name: str) -> Any:
 
 
 def store_folder(valve: str) -> Path:
-    """Return the store's folder: the valve, LESSONS_STORE, else beside Open WebUI's data."""
-    if chosen := valve.strip() or os.environ.get("LESSONS_STORE", "").strip():
+    """Return the store's folder: the valve, LESSONS_STORE, else beside Open WebUI's data.
+
+    Raises StoreError for a server's address: this release reads folders.
+    """
+    chosen = valve.strip() or os.environ.get("LESSONS_STORE", "").strip()
+    if "://" in chosen:
+        raise StoreError(f"the store {public_url(chosen)} is a server: give a folder")
+    if chosen:
         return Path(chosen).expanduser()
     data = getattr(host_module("open_webui.env"), "DATA_DIR", None)
     return Path(data) / "lessons" if data else Path("lessons")
@@ -3692,8 +3699,10 @@ def stamp_of(path: Path) -> Stamp:
     """Return what changes when a file is replaced or edited, None when it is not there."""
     try:
         status = os.stat(path)
-    except OSError:
+    except FileNotFoundError:
         return None
+    except OSError:  # no permission, a file where a folder should be: the read tells
+        return 0, 0, 0
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
@@ -3859,9 +3868,11 @@ _ERROR_NUMBER = re.compile(
 _INSTANCE_KEY = re.compile(
     r"^(?:id|job|charge|customer|user|username|account|pod|host|hostname|node|to|recipient|email"
     r"|ticket|issue|order|invoice|run|build|serial|sn|device|machine|chat|channel|cursor|session"
-    r"|.*token.*|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)_?id$).*_id"
+    r"|(?i:.*token)|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)_?id$).*_id"
     r"|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)Id$).*[a-z]Id)$"
 )
+_EVERYDAY = frozenset({"sql", "api", "json", "http", "https", "url", "id", "ok", "csv", "cc"})
+"""Abbreviations that make no lesson specific."""
 _COPIED_WORDS = 6
 _COPIED_CHARACTERS = 14
 """Unbroken stretch of tool output that makes a lesson a copy: words, East Asian characters."""
@@ -4023,14 +4034,15 @@ def _is_worded(remark: str) -> bool:
 
 
 def is_thin(text: str, reading: Reading) -> bool:
-    """Say whether a lesson from one good call names nothing but the tool (`use X to do Y`)."""
+    """Say whether a lesson from one good call names nothing of it but the tool (`use X for Y`)."""
     if any(_is_worded(reading.texts[p]) for p in reading.proofs.confirmations):
         return False
-    tools = {piece for turn in reading.turns for piece in re.split(r"\W+", turn.tool.casefold())}
-    named = [name for name in names_in(text) if set(name.pieces) - tools]
-    acronyms = [word for word in re.findall(r"\b[A-Z]{2,}[A-Z0-9]*\b", text) if len(word) < 12]
+    own = frozenset().union(*(reading.pieces[p] for p in reading.where("user", "call")))
+    tools = {piece for turn in reading.turns for piece in pieces_of(turn.tool)}
+    named = [piece for name in names_in(text) for piece in name.pieces]
+    acronyms = [word.casefold() for word in re.findall(r"\b[A-Z][A-Z0-9]{1,10}\b", text)]
     digits = [number for number in numbers_in(text) if number not in SMALL_NUMBERS]
-    return not (named or acronyms or digits)
+    return not digits and not (own - tools - _EVERYDAY).intersection(named + acronyms)
 
 
 # ------------------------------------------------------------------------------
@@ -4863,7 +4875,8 @@ class Filter:
         return self.backend
 
     def _failed(self, what: str, error: Exception) -> None:
-        reason = first_line(error) if str(error) else type(error).__name__
+        # the text of an unforeseen error may repeat a chat's
+        reason = first_line(error) if isinstance(error, LessonsError) else type(error).__name__
         self.alerts.warn(what, f"{what} failed, the chat goes on without: {reason}")
         lessons_log.debug("%s failed", what, exc_info=True)
 
