@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
@@ -53,7 +57,7 @@ def asked_to_stop() -> Iterator[threading.Event]:
 
 def welcome(running: Running) -> str:
     """Say where everything is and what to try first."""
-    password = running.home.password_file
+    password = shortest(running.home.password_file)
     lines = [
         "",
         f"  Open WebUI   {running.settings.url}",
@@ -62,11 +66,32 @@ def welcome(running: Running) -> str:
         f"  embedding    {running.embedding.label}",
         f"  lessons      {curated_counts(running)}",
         "  try          How many operating hours did machine SN-004711 run in the last 12 months?",
-        f"  decide       lessons candidates --store {running.home.store.root}",
+        f"  decide       source {settings_file(running)}",
+        f"               {command_name()} promote --review human --min-users 1",
         "  stop         Ctrl-C",
         "",
     ]
     return "\n".join(lines)
+
+
+def settings_file(running: Running) -> Path:
+    """Write what a gate command on this store needs, as a shell reads it; no secrets."""
+    file = running.home.root / "lessons.env"
+    names = ("LESSONS_STORE", "LESSONS_EMBEDDING")
+    lines = [f"export {name}={shlex.quote(running.environment[name])}" for name in names]
+    file.write_text("\n".join(lines) + "\n", "utf-8")
+    return shortest(file)
+
+
+def shortest(path: Path) -> Path:
+    """Return the path as seen from here, where that is shorter."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def command_name() -> str:
+    """Return how to call this command: by name where a shell finds it, else by path."""
+    return "lessons" if shutil.which("lessons") else str(shortest(Path(sys.argv[0]).resolve()))
 
 
 def curated_counts(running: Running) -> str:
