@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -212,10 +211,6 @@ def _reviewer(mode: Mode, llm: tuple[str, str, str]) -> Reviewer | None:
         return ModelReviewer(HttpModel(*llm))
     if mode is not Mode.HUMAN:
         return None
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise LessonsError(
-            "human review needs a terminal: use --review llm, --auto, or `lessons candidates`"
-        )
     return HumanReviewer(ConsoleTerminal(render.make_console()), _login())
 
 

@@ -6,11 +6,14 @@ the verdicts are shown and nothing is written.
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from lessons_loop.filter.errors import LessonsError
 
 if TYPE_CHECKING:
     from lessons_loop.promote.command_runs import GateFlags
@@ -98,21 +101,23 @@ def promote(
 
     Example: lessons promote --review human
     """
+    mode = _mode_name(review, auto, unattended)
+    if ids:
+        _refuse_mode(mode)
+        _require_reason(reason)
+    elif reason or supersede:
+        raise typer.BadParameter("--reason and --supersede go with ids")
+    _require_model(mode, llm_url, llm_model)
+    _require_terminal(mode)
     from lessons_loop.promote.command_runs import GateFlags, decide_named, run_over_all
 
     flags = GateFlags(
         store, domain, state_dir, embedding, dry_run, dup_threshold, min_users, allow_host, as_json
     )
-    mode = _mode_name(review, auto, unattended)
     if ids:
-        _refuse_mode(mode)
-        _require_reason(reason)
         decide_named(flags, ids, "promote", reason, supersede)
-        return
-    if reason or supersede:
-        raise typer.BadParameter("--reason and --supersede go with ids")
-    _require_model(mode, llm_url, llm_model)
-    run_over_all(flags, mode, (llm_url, llm_model, llm_api_key))
+    else:
+        run_over_all(flags, mode, (llm_url, llm_model, llm_api_key))
 
 
 def reject(
@@ -186,6 +191,14 @@ def _mode_name(review: ReviewBy | None, auto: bool, unattended: bool) -> str:
     if review:
         return review.value
     return "auto" if auto else "rules" if unattended else "none"
+
+
+def _require_terminal(mode: str) -> None:
+    """Raise LessonsError without one: said at once, before anything heavy is imported."""
+    if mode == "human" and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise LessonsError(
+            "human review needs a terminal: use --review llm, --auto, or `lessons candidates`"
+        )
 
 
 def _refuse_mode(mode: str) -> None:

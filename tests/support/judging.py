@@ -88,7 +88,7 @@ def run_command(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 
@@ -107,7 +107,7 @@ def at_terminal(*arguments: str, env: Mapping[str, str], keys: list[str]) -> tup
         preexec_fn=_take_terminal,
     )
     os.close(slave)
-    seen, answered, deadline = "", 0, time.monotonic() + 60
+    seen, answered, deadline = "", 0, time.monotonic() + 120
     waiting = list(keys)
     while time.monotonic() < deadline:
         if select.select([master], [], [], 0.2)[0]:
