@@ -22,9 +22,9 @@ from lessons_loop.promote.records import Actor, Archived, Decision, Neighbour, V
 from lessons_loop.promote.similarity import CONFLICT, DUP_THRESHOLD, DUPLICATE, UNRELATED
 
 RELATION_REASONS = {
-    DUPLICATE: "says nothing that lesson {key} does not say (similarity {score:.2f})",
-    CONFLICT: "differs from lesson {key} where both cannot be followed (similarity {score:.2f})",
-    "related": "is close to lesson {key} (similarity {score:.2f}): a person has to compare them",
+    DUPLICATE: "says nothing that lesson {key} does not say (cosine {score:.2f}, threshold {threshold:.2f})",
+    CONFLICT: "differs from lesson {key} where both cannot be followed (cosine {score:.2f}, threshold {threshold:.2f})",
+    "related": "is close to lesson {key} (cosine {score:.2f}, threshold {threshold:.2f}): a person has to compare them",
 }
 
 
@@ -78,7 +78,7 @@ def judge(group: Group, situation: Situation, rules: Rules) -> Verdict:
     findings = examine(group.lesson, group.candidates, rules)
     verdict = (
         _by_shape(findings)
-        or _by_neighbour(situation)
+        or _by_neighbour(situation, rules)
         or _by_severity(findings, Severity.HOLD, Decision.HOLD)
         or _by_history(situation)
         or _by_sightings(group, rules)
@@ -101,12 +101,12 @@ def _by_severity(
     return None
 
 
-def _by_neighbour(situation: Situation) -> Verdict | None:
+def _by_neighbour(situation: Situation, rules: Rules) -> Verdict | None:
     near = situation.neighbour
     if near is not None and near.relation != UNRELATED:
         decision = Decision.DUPLICATE if near.relation == DUPLICATE else Decision.HOLD
         reason = RELATION_REASONS[near.relation].format(
-            key=near.curated.key[:12], score=near.similarity
+            key=near.curated.key[:12], score=near.similarity, threshold=rules.dup_threshold
         )
         return _verdict(decision, near.relation, reason, situation)
     if not situation.compared:

@@ -106,7 +106,7 @@ class Neighbour:
     similarity: float
     """Cosine, -1 to 1."""
     relation: str
-    """duplicate, related or conflict."""
+    """duplicate, conflict, related or unrelated."""
     differences: tuple[str, ...] = ()
     """Words, numbers or identifiers only one of the two has."""
 
