@@ -22,9 +22,9 @@ from lessons_loop.promote.records import Actor, Archived, Decision, Neighbour, V
 from lessons_loop.promote.similarity import CONFLICT, DUP_THRESHOLD, DUPLICATE, UNRELATED
 
 RELATION_REASONS = {
-    DUPLICATE: "says nothing that lesson {key} does not say (cosine {score:.2f}, threshold {threshold:.2f})",
-    CONFLICT: "differs from lesson {key} where both cannot be followed (cosine {score:.2f}, threshold {threshold:.2f})",
-    "related": "is close to lesson {key} (cosine {score:.2f}, threshold {threshold:.2f}): a person has to compare them",
+    DUPLICATE: "says nothing that lesson {key} does not say",
+    CONFLICT: "differs from lesson {key} where both cannot be followed",
+    "related": "is close to lesson {key}: a person has to compare them",
 }
 
 
@@ -105,9 +105,8 @@ def _by_neighbour(situation: Situation, rules: Rules) -> Verdict | None:
     near = situation.neighbour
     if near is not None and near.relation != UNRELATED:
         decision = Decision.DUPLICATE if near.relation == DUPLICATE else Decision.HOLD
-        reason = RELATION_REASONS[near.relation].format(
-            key=near.curated.key[:12], score=near.similarity, threshold=rules.dup_threshold
-        )
+        why = RELATION_REASONS[near.relation].format(key=near.curated.key[:12])
+        reason = f"{why} (cosine {near.similarity:.2f}, threshold {rules.dup_threshold:.2f})"
         return _verdict(decision, near.relation, reason, situation)
     if not situation.compared:
         return _verdict(
