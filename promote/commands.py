@@ -7,6 +7,7 @@ the verdicts are shown and nothing is written.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,6 +50,32 @@ class ReviewBy(StrEnum):
     LLM = "llm"
 
 
+PromoteIds = Annotated[
+    list[str] | None, typer.Argument(help="Promote these; without ids: judge all candidates.")
+]
+Supersede = Annotated[str, typer.Option(help="Id of the curated lesson that goes.")]
+ReviewFlag = Annotated[ReviewBy | None, typer.Option(help="Who reviews.")]
+LlmUrl = Annotated[
+    str, typer.Option(envvar="LESSONS_LLM_URL", help="OpenAI-compatible URL of the reviewer.")
+]
+LlmModel = Annotated[str, typer.Option(envvar="LESSONS_LLM_MODEL", help="Model that reviews.")]
+LlmKey = Annotated[
+    str,
+    typer.Option(
+        envvar="LESSONS_LLM_API_KEY", show_default=False, help="Its key; better in the env."
+    ),
+]
+Auto = Annotated[
+    bool, typer.Option("--auto", help="Promote what no rule stands against, unreviewed.")
+]
+MinUsers = Annotated[
+    int, typer.Option(min=1, help="Users in chats of their own a promotion needs.")
+]
+Unattended = Annotated[
+    bool, typer.Option("--unattended", help="For timers: never asks, 0 when nothing to do.")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the gate's commands to an app."""
     app.command("promote")(promote)
@@ -59,38 +86,21 @@ def register(app: typer.Typer) -> None:
 
 def promote(
     store: Store,
-    ids: Annotated[
-        list[str] | None, typer.Argument(help="Promote these; without ids: judge all candidates.")
-    ] = None,
+    ids: PromoteIds = None,
     reason: Reason = "",
-    supersede: Annotated[str, typer.Option(help="Id of the curated lesson that goes.")] = "",
+    supersede: Supersede = "",
     domain: Domain = "sql",
     state_dir: StateDir = None,
     embedding: Embedding = "",
     dry_run: DryRun = False,
     dup_threshold: Threshold = 0.90,
-    review: Annotated[ReviewBy | None, typer.Option(help="Who reviews.")] = None,
-    llm_url: Annotated[
-        str, typer.Option(envvar="LESSONS_LLM_URL", help="OpenAI-compatible URL of the reviewer.")
-    ] = "",
-    llm_model: Annotated[
-        str, typer.Option(envvar="LESSONS_LLM_MODEL", help="Model that reviews.")
-    ] = "",
-    llm_api_key: Annotated[
-        str,
-        typer.Option(
-            envvar="LESSONS_LLM_API_KEY", show_default=False, help="Its key; better in the env."
-        ),
-    ] = "",
-    auto: Annotated[
-        bool, typer.Option("--auto", help="Promote what no rule stands against, unreviewed.")
-    ] = False,
-    min_users: Annotated[
-        int, typer.Option(min=1, help="Users in chats of their own a promotion needs.")
-    ] = 2,
-    unattended: Annotated[
-        bool, typer.Option("--unattended", help="For timers: never asks, 0 when nothing to do.")
-    ] = False,
+    review: ReviewFlag = None,
+    llm_url: LlmUrl = "",
+    llm_model: LlmModel = "",
+    llm_api_key: LlmKey = "",
+    auto: Auto = False,
+    min_users: MinUsers = 2,
+    unattended: Unattended = False,
     allow_host: AllowHost = None,
     as_json: AsJson = False,
 ) -> None:
@@ -102,18 +112,13 @@ def promote(
     Example: lessons promote --review human
     """
     mode = _mode_name(review, auto, unattended)
-    if ids:
-        _refuse_mode(mode)
-        _require_reason(reason)
-    elif reason or supersede:
-        raise typer.BadParameter("--reason and --supersede go with ids")
+    _check_usage(mode, ids or [], reason, supersede)
     _require_model(mode, llm_url, llm_model)
     _require_terminal(mode)
     from lessons_loop.promote.command_runs import GateFlags, decide_named, run_over_all
 
-    flags = GateFlags(
-        store, domain, state_dir, embedding, dry_run, dup_threshold, min_users, allow_host, as_json
-    )
+    place = (store, domain, state_dir, embedding, dry_run)
+    flags = GateFlags(*place, dup_threshold, min_users, allow_host, as_json)
     if ids:
         decide_named(flags, ids, "promote", reason, supersede)
     else:
@@ -201,9 +206,13 @@ def _require_terminal(mode: str) -> None:
         )
 
 
-def _refuse_mode(mode: str) -> None:
-    if mode != "none":
+def _check_usage(mode: str, ids: Sequence[str], reason: str, supersede: str) -> None:
+    if not ids and (reason or supersede):
+        raise typer.BadParameter("--reason and --supersede go with ids")
+    if ids and mode != "none":
         raise typer.BadParameter("with ids you decide: leave out --review, --auto, --unattended")
+    if ids:
+        _require_reason(reason)
 
 
 def _require_reason(reason: str) -> None:
