@@ -82,11 +82,12 @@ def drive(running: Running, stages: Stages, story: Story, seen: Observations) ->
     candidate = wait_for_candidate(running, stages, seen)
     story.candidate(candidate, gate(running, "show", candidate["id"]))
     story.chapter("3. The gate judges it")
-    report = json.loads(gate(running, *review(running), "--json"))
+    with stages.stage("judging", "the gate has judged"):
+        report = json.loads(gate(running, *review(running), "--json"))
     story.verdicts(report, review(running))
     lesson = check_promoted(running, candidate, seen)
     story.chapter("4. The same class of question, another machine, a new chat")
-    with stages.stage(f"recall reads what the gate published (at most {REFRESH_SECONDS:.0f} s)"):
+    with stages.stage("waiting for recall to read it", "recall has read what the gate published"):
         time.sleep(REFRESH_SECONDS + 2)
     second = ask(running, SECOND, stages)
     story.exchange(second)
@@ -111,7 +112,7 @@ def ask(running: Running, question: str, stages: Stages) -> Exchange:
                 await browser.until(turn, lambda turn: turn.ended)
             return turn
 
-    with stages.stage("the chat has ended"):
+    with stages.stage("chatting", "the chat has ended"):
         turn = asyncio.run(in_page())
     if turn.refused:
         raise NotObserved(f"step not observed: Open WebUI took the question ({turn.refused})")
@@ -133,7 +134,7 @@ def wait_for_candidate(running: Running, stages: Stages, seen: Observations) -> 
     """Wait until the finished chat has left a candidate in staging; return it."""
     deadline = time.monotonic() + CANDIDATE_SECONDS
     found: list[Json] = []
-    with stages.stage("the finished chat was distilled"):
+    with stages.stage("waiting for the candidate", "the finished chat was distilled"):
         while not found and time.monotonic() < deadline:
             found = listed(running)
             time.sleep(0 if found else 1)

@@ -38,6 +38,7 @@ from lessons_loop.deploy.server import (
     wait_until_ready,
 )
 from lessons_loop.deploy.sources import (
+    PRACTICE_LABEL,
     Embedding,
     Models,
     choose_embedding,
@@ -106,17 +107,17 @@ def local_run(
         children.append(server)
         prepare_store(options, home, embedding, environ, stages)
         prepare_database(home, stages)
-        with stages.stage("Open WebUI is ready"):
+        with stages.stage("starting Open WebUI", "Open WebUI is ready"):
             wait_until_ready(server, settings)
         admin = OpenWebUI(settings.url)
-        with stages.stage("plugin and run_sql tool are installed"):
+        with stages.stage("installing plugin and tool", "plugin and run_sql tool are installed"):
             sign_in(admin, home, settings)
             install(admin, home, options)
             align_models(admin, models, str(earlier.get("models", "")))
             align_embedding(admin, embedding.variables, str(earlier.get("embedding", "")))
             offered = admin.model_ids()
         if embedding.gate:
-            with stages.stage("embedding engine is warm"):
+            with stages.stage("warming the embedding engine", "embedding engine is warm"):
                 admin.warm_embedding()
         if not offered:
             stages.note(f"warning: {models.label} offers no model")
@@ -150,7 +151,7 @@ def bring_models(
         stages.note(f"models: {found.label}")
         return found
     port = free_port()
-    with stages.stage("models: practice model, a script, not an LLM"):
+    with stages.stage("starting the practice model", f"models: {PRACTICE_LABEL}"):
         module = "lessons_loop.deploy.demo.practice_model"
         command = [sys.executable, "-m", module, "--port", str(port)]
         log = home.root / "practice-model.log"
@@ -200,8 +201,9 @@ def prepare_store(
     """
     command = [sys.executable, "-m", "lessons_loop.deploy.cli", "init"]
     command += ["--domain", options.domains, *(["--seeds"] if options.seeds else [])]
-    doing = "store is initialised" + (", seeds are loaded" if options.seeds else ", without seeds")
-    with stages.stage(f"{doing}; embedding: {embedding.label}"):
+    seeds = "seeds are loaded" if options.seeds else "without seeds"
+    done = f"store is initialised, {seeds}; embedding: {embedding.label}"
+    with stages.stage("preparing the lesson store", done):
         env = gate_environment(environ, home, embedding)
         log = home.root / "store.log"
         log.unlink(missing_ok=True)
@@ -215,7 +217,7 @@ def prepare_database(home: Home, stages: Stages) -> None:
 
     if home.database.exists():
         return
-    with stages.stage("demo database is built"):
+    with stages.stage("building the demo database", "demo database is built"):
         draft = home.database.with_suffix(".tmp")
         draft.unlink(missing_ok=True)
         build_database(draft)

@@ -22,14 +22,14 @@ class Stages:
         return time.monotonic() - self.began
 
     @contextmanager
-    def stage(self, doing: str) -> Iterator[None]:
-        """Show `doing` while the block runs, and a line with the elapsed seconds after it."""
+    def stage(self, doing: str, done: str = "") -> Iterator[None]:
+        """Show `doing` while the block runs, and `done` with the elapsed seconds after it."""
         if not self.console.is_terminal:
             yield
         else:
             with self.console.status(f"{doing} …"):
                 yield
-        self.note(doing)
+        self.note(done or doing)
 
     def note(self, text: str) -> None:
         """Print one line with the elapsed seconds."""

@@ -13,6 +13,7 @@ from lessons_loop.deploy.processes import LOOPBACK, StartError, loopback_session
 
 OLLAMA_URL = f"http://{LOOPBACK}:11434"
 OPENAI_URL = "https://api.openai.com/v1"
+PRACTICE_LABEL = "practice model: a script, not an LLM"
 PRACTICE_KEY = "practice"
 
 
@@ -57,8 +58,7 @@ def configured_models(environ: Mapping[str, str], ollama: str = OLLAMA_URL) -> M
 
 def practice_models(port: int) -> Models:
     """Return the practice model's connection."""
-    label = "practice model: a script, not an LLM"
-    return Models(label, f"http://{LOOPBACK}:{port}/v1", PRACTICE_KEY, practice=True)
+    return Models(PRACTICE_LABEL, f"http://{LOOPBACK}:{port}/v1", PRACTICE_KEY, practice=True)
 
 
 def ollama_models(url: str) -> list[str]:
