@@ -12,6 +12,7 @@ from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.store import StorePaths, collection_names, staging_session
+from lessons_loop.promote.files import file_errors
 from lessons_loop.promote.repair import clear_sound_marker
 from lessons_loop.promote.rows import delete_rows, find_collection, read_rows
 
@@ -60,7 +61,7 @@ def delete_staged(
     if not (candidates or events) or not paths.staging.is_dir():
         return
     clear_sound_marker(paths, STAGING_SECONDS)
-    with staging_session(paths, STAGING_SECONDS) as client:
+    with file_errors(paths.staging), staging_session(paths, STAGING_SECONDS) as client:
         for name, ids in wanted.items():
             collection = find_collection(client, name) if ids else None
             if collection is not None:
@@ -71,7 +72,7 @@ def _read_staging(paths: StorePaths, name: str) -> list[Record]:
     if not paths.staging.is_dir():
         return []
     clear_sound_marker(paths, STAGING_SECONDS)
-    with staging_session(paths, STAGING_SECONDS) as client:
+    with file_errors(paths.staging), staging_session(paths, STAGING_SECONDS) as client:
         collection = find_collection(client, name)
         if collection is None:
             return []

@@ -15,6 +15,7 @@ from lessons_loop.filter.models import Curated
 from lessons_loop.filter.store import (
     StorePaths,
     collection_names,
+    crash_marker,
     open_embedded,
     refuse_locked_database,
 )
@@ -23,6 +24,7 @@ from lessons_loop.promote.curated import Header, create_curated, find_curated, r
 from lessons_loop.promote.journal import Plan
 from lessons_loop.promote.ledger import Head
 from lessons_loop.promote.records import Archived
+from lessons_loop.promote.repair import gate_marker, refuse_torn_gate
 from lessons_loop.promote.rows import Row, chroma_errors, read_vectors, unpack
 
 if TYPE_CHECKING:
@@ -33,11 +35,13 @@ if TYPE_CHECKING:
 def open_client(paths: StorePaths) -> Iterator[ClientAPI]:
     """Open the gate's Chroma folder; the caller holds the gate's lock."""
     refuse_locked_database(paths.gate / "chroma.sqlite3")
-    client = open_embedded(paths.gate)
-    try:
-        yield client
-    finally:
-        client.close()  # type: ignore[attr-defined]  # drops the index and the files
+    refuse_torn_gate(paths)
+    with crash_marker(gate_marker(paths)):
+        client = open_embedded(paths.gate)
+        try:
+            yield client
+        finally:
+            client.close()  # type: ignore[attr-defined]  # drops the index and the files
 
 
 class Holdings:

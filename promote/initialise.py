@@ -58,7 +58,7 @@ def ensure_staging(paths: StorePaths, domain: str) -> None:
     """Create a domain's staging collections where they are missing."""
     names = collection_names(domain)
     clear_sound_marker(paths, STAGING_SECONDS)
-    with staging_session(paths, STAGING_SECONDS) as client:
+    with file_errors(paths.staging), staging_session(paths, STAGING_SECONDS) as client:
         for name in (names["candidates"], names["events"]):
             if find_collection(client, name) is None:
                 create_cosine(client, name)

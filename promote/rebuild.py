@@ -15,7 +15,7 @@ from lessons_loop.promote.curated import Header, create_curated
 from lessons_loop.promote.effects import REBUILD
 from lessons_loop.promote.journal import Plan
 from lessons_loop.promote.records import Action, Actor, Change
-from lessons_loop.promote.repair import RepairReport, repair_staging
+from lessons_loop.promote.repair import RepairReport, repair_gate, repair_staging
 from lessons_loop.promote.rows import (
     Row,
     chroma_errors,
@@ -26,7 +26,14 @@ from lessons_loop.promote.rows import (
 )
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
 
-__all__ = ["RepairReport", "publish", "re_embed", "re_embed_domain", "repair_staging"]
+__all__ = [
+    "RepairReport",
+    "publish",
+    "re_embed",
+    "re_embed_domain",
+    "repair_gate",
+    "repair_staging",
+]
 
 
 def publish(session: GateSession) -> None:

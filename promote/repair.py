@@ -1,7 +1,7 @@
-"""Staging after a crash: looked at in a child process, because a torn index kills its opener.
+"""Chroma folders after a crash: read in a child process, because a torn index kills its opener.
 
-A crash inside a staging session leaves the marker `staging.open`; plugin and gate then
-leave the folder alone. Nothing is ever deleted here: what is replaced is moved aside.
+A crash inside a session leaves a marker, `staging.open` or `gate.open`, and the folder is
+left alone until it proves sound. Nothing is deleted: what is replaced is moved aside.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from lessons_loop.filter.store import (
 )
 from lessons_loop.promote.clock import stamp, utc_now
 from lessons_loop.promote.files import file_errors
+from lessons_loop.promote.lock import gate_lock
 
 CHILD_SECONDS = 60.0
 """A torn index may also hang its reader for ever."""
@@ -42,11 +43,18 @@ class RepairReport(NamedTuple):
     aside: Path | None
     """Where the damaged folder stands now."""
 
+    what: str = "staging"
+
     @property
     def line(self) -> str:
         """One line for people."""
         if self.aside is None:
-            return "staging is sound"
+            return f"{self.what} is sound"
+        if self.what == "curated":
+            return (
+                f"curated keeps its texts, its vectors are lost: run `lessons re-embed`; "
+                f"the old folder is {self.aside}"
+            )
         if self.outcome == "rebuilt":
             return f"staging was rebuilt with {self.rows} rows; the old folder is {self.aside}"
         return f"staging could not be read and starts anew; the old folder is {self.aside}"
@@ -83,6 +91,47 @@ def clear_sound_marker(paths: StorePaths, wait_seconds: float) -> None:
         if problem := _child("check", paths.staging, CHILD_SECONDS):
             raise StoreDamaged(f"{paths.staging} is damaged ({problem}): run `lessons repair`")
         paths.staging_marker.unlink(missing_ok=True)
+
+
+def gate_marker(paths: StorePaths) -> Path:
+    """Return the crash marker of the gate's own folder."""
+    return paths.root / "gate.open"
+
+
+def refuse_torn_gate(paths: StorePaths, seconds: float = CHILD_SECONDS) -> None:
+    """After a crash, raise StoreDamaged unless the gate's folder reads; needs the gate's lock."""
+    if not gate_marker(paths).exists():
+        return
+    if problem := _child("read", paths.gate, seconds):
+        raise StoreDamaged(f"{paths.gate} is damaged ({problem}): run `lessons repair`")
+
+
+def repair_gate(
+    paths: StorePaths,
+    *,
+    child_seconds: float = CHILD_SECONDS,
+    now: Callable[[], datetime] = utc_now,
+) -> RepairReport:
+    """Check the gate's own folder; where its index is torn, keep the texts without it.
+
+    The vectors are gone then: `lessons re-embed` makes them anew. Raises LockHeld.
+    """
+    with file_errors(paths.gate):
+        if not paths.gate.is_dir():
+            return RepairReport("sound", 0, None, "curated")
+        with gate_lock(paths.gate_lock, now):
+            if not _child("read", paths.gate, child_seconds):
+                gate_marker(paths).unlink(missing_ok=True)
+                return RepairReport("sound", 0, None, "curated")
+            aside = paths.root / f"gate.damaged-{stamp(now())}"
+            fresh = paths.root / "gate.new"
+            shutil.rmtree(fresh, ignore_errors=True)
+            fresh.mkdir(mode=0o700)
+            shutil.copy2(paths.gate / "chroma.sqlite3", fresh / "chroma.sqlite3")
+            paths.gate.rename(aside)
+            fresh.rename(paths.gate)
+            gate_marker(paths).unlink(missing_ok=True)
+    return RepairReport("rebuilt", 0, aside, "curated")
 
 
 def _rebuild(paths: StorePaths, seconds: float, moment: datetime) -> RepairReport:
@@ -123,8 +172,8 @@ def _fill(folder: Path, dump: Path) -> int:
 
 
 def _child(verb: str, folder: Path, seconds: float, *more: Path) -> str:
-    """Run one verb of `staging_child`; return "" or what went wrong."""
-    module = "lessons_loop.promote.staging_child"
+    """Run one verb of `store_child`; return "" or what went wrong."""
+    module = "lessons_loop.promote.store_child"
     command = [sys.executable, "-m", module, verb, str(folder), *map(str, more)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)

@@ -123,7 +123,7 @@ def read_rows(collection: Any) -> Iterator[Stored]:
 
 
 def read_vectors(collection: Any, ids: Sequence[str]) -> dict[str, Vectors]:
-    """Return the stored vectors by id; raise StoreDamaged when one is missing."""
+    """Return the stored unit rows by id; raise StoreDamaged when one is missing or is none."""
     found: dict[str, Vectors] = {}
     for start in range(0, len(ids), PAGE):
         batch = list(ids[start : start + PAGE])
@@ -134,6 +134,9 @@ def read_vectors(collection: Any, ids: Sequence[str]) -> dict[str, Vectors]:
             raise _lost(collection.name) from None
         rows = np.asarray(page["embeddings"], dtype=np.float32)
         found.update(zip(page["ids"], rows, strict=True))
+        # a torn index file is padded with zeros or rubbish, without an error
+        if len(rows) and not np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=0.01):
+            raise _lost(collection.name)
     if len(found) != len(set(ids)):
         raise _lost(collection.name)
     return found

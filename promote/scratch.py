@@ -12,6 +12,7 @@ from typing import NamedTuple
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.files import file_errors
 from lessons_loop.promote.lock import borrowed_lock
+from lessons_loop.promote.repair import gate_marker
 
 
 class Place(NamedTuple):
@@ -31,6 +32,7 @@ def scratch_copy(place: Place) -> Iterator[Place]:
         with borrowed_lock(place.paths.gate_lock), file_errors(place.paths.root):
             copy.paths.root.mkdir()
             _copy(place.paths.gate, copy.paths.gate)
+            _copy(gate_marker(place.paths), gate_marker(copy.paths))
             _copy(place.state, copy.state)
         with borrowed_lock(place.paths.staging_lock), file_errors(place.paths.root):
             _copy(place.paths.staging, copy.paths.staging)

@@ -1,8 +1,8 @@
 """A gate's session on one store and domain, and `apply`, the one way to change it.
 
 Covered: two gates at once, a foreign state directory, another embedding model, a crash
-between any two steps of a change, a broken ledger.
-Not covered: a Chroma server (give a folder), a torn index in the gate's own folder.
+between any two steps of a change, a torn index after one, a broken ledger.
+Not covered: a Chroma server (give a folder).
 """
 
 from __future__ import annotations

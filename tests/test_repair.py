@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.filter.errors import StoreLocked
+from lessons_loop.filter.errors import StoreDamaged, StoreLocked
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.store import StorePaths, file_lock
 from lessons_loop.promote.candidates import read_candidates, read_usages
-from lessons_loop.promote.rebuild import repair_staging
-from support.gate import candidate, gate, stage, stage_usage
+from lessons_loop.promote.rebuild import re_embed_domain, repair_gate, repair_staging
+from lessons_loop.promote.repair import gate_marker
+from support.gate import candidate, gate, promotion, settings, stage, stage_usage
 
 
 @pytest.fixture
@@ -89,3 +90,53 @@ def test_used_staging_is_left_alone(paths: StorePaths) -> None:
     with file_lock(paths.staging_lock, 1), pytest.raises(StoreLocked):
         repair_staging(paths, wait_seconds=0.2)
     assert paths.staging_marker.exists()
+
+
+def test_torn_gate_index_is_told_and_mended_from_texts(tmp_path: Path) -> None:
+    paths = StorePaths(tmp_path)
+    with gate(tmp_path) as session:
+        for number in range(5):
+            found = candidate(f"Use table {number}.", message=f"m{number}")
+            session.apply(promotion(session, found))
+        before = dict(session.curated)
+    persist_gate_index(paths)
+    for file in paths.gate.rglob("data_level0.bin"):
+        file.write_bytes(file.read_bytes()[:5])
+    gate_marker(paths).write_text("{}")
+    with (
+        pytest.raises(StoreDamaged, match=r"gate is damaged .* run `lessons repair`"),
+        gate(tmp_path),
+    ):
+        pass
+    report = repair_gate(paths, child_seconds=20)
+    assert report.aside is not None and "run `lessons re-embed`" in report.line
+    re_embed_domain(settings(tmp_path))
+    with gate(tmp_path) as session:
+        assert dict(session.curated) == before
+        assert session.nearest_vectors()[1].shape == (5, 64)
+        assert session.ledger.verify() == []
+
+
+def test_sound_gate_only_loses_its_marker(tmp_path: Path) -> None:
+    paths = StorePaths(tmp_path)
+    with gate(tmp_path):
+        assert gate_marker(paths).exists()
+    assert not gate_marker(paths).exists()
+    gate_marker(paths).write_text("{}")
+    assert repair_gate(paths).line == "curated is sound"
+    assert not gate_marker(paths).exists()
+
+
+def persist_gate_index(paths: StorePaths) -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from lessons_loop.filter.store import open_embedded\n"
+        "client = open_embedded(Path(sys.argv[1]))\n"
+        "found = client.get_collection('sql-lessons', embedding_function=None)\n"
+        "found.modify(configuration={'hnsw': {'sync_threshold': 3}})\n"
+        "row = found.get(include=['embeddings'])\n"
+        "rows = row['ids'][:1], row['embeddings'][:1]\n"
+        "[found.update(ids=rows[0], embeddings=rows[1]) for _ in range(9)]\n"
+        "client.close()\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(paths.gate)], check=True)
