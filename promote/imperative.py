@@ -81,6 +81,11 @@ _NO_VERB = word_set(
     "here he she we you they who what which how why my our their his her such more most many much "
     "some few several other another only even yes nor than also too very quite"
 )
+_PREPOSITIONS = word_set("in on for with at from inside within under during between")
+_SUBJECTS = word_set(
+    "i you we they he she it people users who which that to not and or can could should must will "
+    "would may might do does did never always the a an"
+)
 _STRONG = word_set(
     "use set call read run pass add avoid write prefer send give put take prefix convert join "
     "filter restrict apply do"
@@ -106,19 +111,26 @@ _ORDERS = {
     r"|erstelle|lege|erhöhe|wandle|rechne|gruppiere|zähle|sortiere|lade|hole|öffne|schließe|trage"
     r"|aktiviere|deaktiviere|wähle|behandle|bilde|teile|runde|warte|speichere|lass|halte|beachte"
     r"|übergib|definiere|installiere|wiederhole|beziehe|ermittle|schlage|konvertiere|multipliziere"
-    r"|addiere|schalte|entferne|ergänze|sende|berechne|summiere|grenze|greife)\b"
+    r"|addiere|schalte|entferne|ergänze|sende|berechne|summiere|grenze|greife|dividiere"
+    r"|vergleiche|interpretiere|schicke)\b"
     r"|\w+en\s+sie\b|\b\w+(?:en|ern|eln)\s*(?:[.;,!:(]|$)",
     "fr": r"\b(\w+ez|utilise|emploie|lis|écris|ajoute|évite|vérifie|cherche|appelle|mets|fais"
-    r"|prends|passe|remplace|limite|filtre|convertis|joins|regroupe|relance|définis"
+    r"|prends|passe|remplace|limite|filtre|convertis|joins|regroupe|relance|définis|divise"
+    r"|multiplie|compte|calcule|compare|exécute|sélectionne|traite"
     r"|ne \w+ (?:pas|jamais))\b|^\W*\w+er\b|,\s*\w+(?:er|re|ir)\b",
     "es": r"\b(usa|use|utiliza|utilice|lee|lea|escribe|agrega|añade|evita|evite|verifica|busca"
     r"|llama|pon|haz|pasa|reemplaza|limita|filtra|convierte|une|agrupa|reinicia|define|consulta"
-    r"|comprueba|no \w+es)\b|^\W*\w+[aei]r\b|,\s*\w+[aei]r\b",
+    r"|comprueba|divida|multiplique|sume|cuente|filtre|convierta|agrupe|busque|ponga|haga|pase"
+    r"|reemplace"
+    r"|limite|defina|consulte|compruebe|tome|calcule|escriba|agregue|añada|verifique|ejecute|lea"
+    r"|\w*[áéíóú]\w+(?:l[aeo]s?|se)|no \w+es)\b|^\W*\w+[aei]r\b|,\s*\w+[aei]r\b",
     "it": r"\b(usa|utilizza|leggi|scrivi|aggiungi|evita|verifica|cerca|chiama|metti|imposta|passa"
     r"|sostituisci|limita|filtra|converti|unisci|raggruppa|riavvia|definisci|consulta|controlla"
+    r"|dividi|moltiplica|somma|conta|calcola|prendi|scegli|esegui"
     r"|non \w+[aei]re)\b|^\W*\w+[aei]re\b",
     "pt": r"\b(use|usa|utilize|leia|escreva|adicione|evite|verifique|procure|chame|coloque|defina"
-    r"|passe|substitua|limite|filtre|converta|junte|agrupe|reinicie|consulte|não \w+e)\b"
+    r"|passe|substitua|limite|filtre|converta|junte|agrupe|reinicie|consulte|divida|multiplique"
+    r"|some|conte|calcule|trate|escolha|execute|não \w+e)\b"
     r"|^\W*\w+[aei]r\b",
     "nl": r"\b(gebruik|lees|schrijf|voeg|vermijd|controleer|zoek|roep|zet|stel|geef|neem|vervang"
     r"|beperk|filter|converteer|groepeer|herstart|bepaal|haal|start|kies)\b|\b\w+en\s*(?:[.;,!]|$)",
@@ -127,7 +139,8 @@ _ORDERS = {
     r"|(?:,|нужно|следует|надо)\s*\w+ть\b",
     "zh": "使用|请|应|需|避免|不要|勿|用|设置|设为|添加|检查|查询|读取"
     "|调用|改为|必须|先|将|把|限制|转换|过滤",
-    "ja": "てください|こと|せよ|しろ|なさい|べき|使う|使え|避け|する[。、]|るな|設定|指定",
+    "ja": "てください|こと|せよ|しろ|なさい|べき|使う|使え|避け|する[。、]|るな|設定|指定"
+    r"|(?<!で)(?<!ま)(?<!であ)(?<!てい)(?<!があ)[うくすつむる][。]?$|ない[。]?$",
 }
 _ORDER_FORMS = {code: re.compile(form, re.IGNORECASE) for code, form in _ORDERS.items()}
 
@@ -175,8 +188,19 @@ def _instructs(clause: str) -> bool:
     if words[0] in ("don't", "never") or words[:2] == ["do", "not"]:
         return len(words) > 1 and words[1] not in ("is", "are")
     if words[0] in _LEAD_IN:
-        return any(_orders(words[at:]) for at in range(2, len(words)) if words[at] in _STRONG)
+        return any(_opens_main_clause(words, at) for at in range(2, len(words)))
     return _orders(words)
+
+
+def _opens_main_clause(words: list[str], at: int) -> bool:
+    """Say whether the instruction begins at `at`, behind a lead-in without a comma."""
+    before, follower = words[at - 1], words[at + 1 : at + 2]
+    prepositional = words[0] in _PREPOSITIONS
+    subject = before in _SUBJECTS or (before.endswith("s") and not prepositional)
+    if subject or words[at] not in _VERBS:
+        return False
+    plain = prepositional and bool(follower) and follower[0] in _DETERMINERS
+    return (plain or words[at] in _STRONG) and _orders(words[at:])
 
 
 def _orders(words: list[str]) -> bool:

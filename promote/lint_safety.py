@@ -110,7 +110,7 @@ _DISCLOSE = re.compile(
     _I,
 )
 _HANDS_OVER = re.compile(
-    r"\b(?:append|include|embed|encode|attach|paste|send|forward|post|upload|copy|expose|e-?mail)\b"
+    r"\b(?:append|include|embed|encode|send|forward|post|upload|expose|e-?mail)\b"
     r"\W+(?:[\w'’]+\W+){0,5}(?:passwords?|credentials?|private keys?|api keys?|secrets?"
     r"|access tokens?|personal data|environment variables)\b",
     _I,
