@@ -164,5 +164,7 @@ def lesson_from_yaml(written: str, lesson: Lesson) -> Lesson:
         raise InvalidLesson("the edited text is no YAML") from None
     if not isinstance(fields, dict) or set(fields) - {"text", "kind", "trigger", "tags"}:
         raise InvalidLesson("give text, kind, trigger and tags, nothing else")
+    if not isinstance(fields.get("tags") or [], list):
+        raise InvalidLesson("tags: give a list")
     merged = lesson.model_dump() | fields | {"tags": tuple(fields.get("tags") or ())}
     return Lesson.build(**merged)

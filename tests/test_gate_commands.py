@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +16,7 @@ from lessons_loop.promote.hidden import find_hidden
 from support.gate import candidate, stage
 from support.judging import (
     OTHER,
+    ROOT,
     SOUND,
     EmbeddingServer,
     at_terminal,
@@ -20,7 +24,7 @@ from support.judging import (
     run_command,
     sightings,
 )
-from support.llm_server import LlmServer, says
+from support.llm_server import LlmServer, hangs, says
 
 SCRIPT = "promote/promote.py"
 PROMOTES = says("The excerpt shows the rows the advised query returned.\nVERDICT: PROMOTE")
@@ -172,6 +176,23 @@ def test_failing_reviewer_ends_with_one_line(tmp_path: Path, embedding: str) -> 
         done = run_command("promote", "--review", "llm", *model, env=env)
     assert done.returncode == 1 and one_line(done.stderr) and "review ended" in done.stderr
     assert "not_reviewed 3" in done.stdout and "promoted 0" in done.stdout
+
+
+@pytest.mark.parametrize("start", [("-m", "lessons_loop.deploy.cli", "promote"), (SCRIPT,)])
+def test_interrupted_review_decides_nothing(env: dict[str, str], start: tuple[str, ...]) -> None:
+    with LlmServer([hangs(30)]) as server:
+        model = ("--review", "llm", "--llm-url", server.url, "--llm-model", "m")
+        process = subprocess.Popen(
+            [sys.executable, *start, *model], env=env, cwd=ROOT, stderr=subprocess.PIPE, text=True
+        )
+        deadline = time.monotonic() + 60
+        while not server.requests and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in errors
+    listed = json.loads(run_command("candidates", "--json", env=env).stdout)
+    assert SOUND in [row["text"] for row in listed["candidates"]]
 
 
 def test_dead_embedder_leaves_list_readable(env: dict[str, str]) -> None:
