@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import pytest
 
 from support.openwebui import MODEL, PLUGIN, Server, eventually
 from support.provider import system_text
@@ -112,3 +115,18 @@ def test_killed_server_starts_again_with_the_plugin(openwebui: Server) -> None:
     openwebui.start()
     assert plugin_is_on(openwebui)
     assert advised(openwebui)
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(20.0, 200), (0.0, 500)])
+def test_failing_embedder_costs_the_lesson_at_most(
+    openwebui: Server, seconds: float, status: int
+) -> None:  # T-05
+    openwebui.restart()
+    openwebui.provider.embed_seconds, openwebui.provider.embed_status = seconds, status
+    began = time.monotonic()
+    assert "Echo" in openwebui.admin.chat(MODEL, GADGETS).text
+    assert time.monotonic() - began < 10
+    assert openwebui.log.count("recalled by words alone") == 1
+    assert "Echo" in openwebui.admin.chat(MODEL, GADGETS).text
+    assert openwebui.log.count("recalled by words alone") == 1
+    openwebui.stop()

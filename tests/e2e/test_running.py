@@ -117,6 +117,12 @@ def test_up_brings_everything_and_stops_on_interrupt(folder: Path) -> None:
         answer = client.stored_message(turn.chat_id, turn.message_id)
         assert "1,481.3 operating hours" in answer["content"]
         assert BLOCK_OPEN in received_system(folder / "practice-model.jsonl", FIRST)[0]
+        command = f"source {folder / 'lessons.env'} && {' '.join(LESSONS)} status --json"
+        shown = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+        assert {d["domain"]: d["curated"] > 10 for d in json.loads(shown.stdout)["domains"]} == {
+            "sql": True,
+            "openwebui": True,
+        }
         client.set_valves("functions", PLUGIN, {"domains": "sql", "top_k": 3})
         children = running.children()
         assert len(children) == 2

@@ -44,6 +44,9 @@ class Provider:
         self.embeddings: list[Json] = []
         self.distills: list[Json] = []
         self.scripts: list[tuple[str, str]] = []
+        self.embed_seconds = 0.0
+        """How long an embeddings request hangs before its answer."""
+        self.embed_status = 200
         self.distiller: Callable[[Json], str] = nothing_to_learn
         self.server = ProviderServer(("127.0.0.1", 0), Handler)
         self.server.provider = self
@@ -76,6 +79,7 @@ class Provider:
         self.chats.clear()
         self.distills.clear()
         self.distiller = nothing_to_learn
+        self.embed_seconds, self.embed_status = 0.0, 200
         self.embeddings.clear()
         self.scripts.clear()
 
@@ -224,6 +228,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def embed(self, body: Json) -> None:
         self.server.provider.embeddings.append(body)
+        time.sleep(self.server.provider.embed_seconds)
+        if self.server.provider.embed_status != 200:
+            self.reply(self.server.provider.embed_status, {"error": {"message": "no model"}})
+            return
         texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
         rows = [
             {"object": "embedding", "index": index, "embedding": embed(text)}
