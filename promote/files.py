@@ -24,8 +24,11 @@ def file_errors(what: Path | str) -> Iterator[None]:
 
 
 def write_atomic(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Replace `path` by `content` in one step, on disk before it returns; raise StoreError."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Replace `path` by `content` in one step, on disk before it returns; raise StoreError.
+
+    For the holder of the gate's lock: the draft's name is fixed, so that dead runs leave one.
+    """
+    draft = path.with_name(f".{path.name}.tmp")
     with file_errors(path):
         try:
             with draft.open("wb") as file:

@@ -71,7 +71,7 @@ def repair_staging(
 
     Raises StoreLocked while somebody uses it.
     """
-    with file_lock(paths.staging_lock, wait_seconds), file_errors(paths.staging):
+    with file_errors(paths.staging), file_lock(paths.staging_lock, wait_seconds):
         _finish_swap(paths)
         if not paths.staging.is_dir() or not _child("check", paths.staging, child_seconds):
             report = RepairReport("sound", 0, None)
@@ -85,7 +85,7 @@ def clear_sound_marker(paths: StorePaths, wait_seconds: float) -> None:
     """Remove the crash marker when the folder proves sound; raise StoreDamaged when not."""
     if not paths.staging_marker.exists():
         return
-    with file_lock(paths.staging_lock, wait_seconds), file_errors(paths.staging):
+    with file_errors(paths.staging), file_lock(paths.staging_lock, wait_seconds):
         if not paths.staging_marker.exists():  # it was only an open session
             return
         if problem := _child("check", paths.staging, CHILD_SECONDS):

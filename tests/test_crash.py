@@ -132,6 +132,19 @@ def test_re_embedding_survives_death_at_step(tmp_path: Path, step: str) -> None:
         assert session.ledger.verify() == []
 
 
+def test_any_domain_finishes_what_another_left(tmp_path: Path) -> None:
+    root, found = tmp_path / "store", candidate()
+    with gate(root):
+        pass
+    stage(StorePaths(root), [found])
+    assert drive(root, "promote", "archive") == 9
+    with open_gate(settings(root, domain="third")) as session:
+        assert session.ledger.verify() == []
+    with gate(root) as session:
+        assert list(session.curated) == [found.lesson.key]
+        assert session.candidates() == []
+
+
 class Crash(BaseException):
     """Ends a session as a crash does: nothing of ours catches it."""
 
