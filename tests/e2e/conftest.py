@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from support.openwebui import PLUGIN, Server
+from support.openwebui import PLUGIN, VALVES, Server
 from support.provider import Provider
 from support.teaching import TOOL, TOOL_ID
 
 BUNDLE = Path(__file__).parents[2] / "deploy" / "openwebui" / "lessons_filter.py"
-VALVES: dict[str, object] = {"domains": "sql", "distill_enabled": True, "min_similarity": "0.3"}
 LESSONS = (
     (
         "counting gadgets in the warehouse",

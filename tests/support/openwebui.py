@@ -27,6 +27,8 @@ from support.provider import Provider
 PASSWORD = "obviously-fake-1"
 PLUGIN = "lessons_filter"
 MODEL = "fake-chat"
+VALVES: dict[str, object] = {"domains": "sql", "distill_enabled": True, "min_similarity": "0.3"}
+"""The plugin's valves in the e2e tests, set before each."""
 
 
 def eventually(holds: Callable[[], Any], seconds: float = 30.0, pause: float = 0.5) -> Any:
