@@ -151,7 +151,7 @@ def test_misbehaving_endpoint_is_one_clear_line(step: Step, reason: str) -> None
     started = time.monotonic()
     with LlmServer([step]) as server, pytest.raises(EmbedError, match=reason) as caught:
         ask(server, "a")
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 15
     assert "FAKE" not in str(caught.value) and "\n" not in str(caught.value)
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.events import Usage
@@ -82,6 +82,7 @@ def test_forged_times_do_no_harm(at: str, last_used: str) -> None:
     assert counted.rows[row.key].last_used == last_used
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=5), max_size=8))
 def test_lesson_counts_once_per_event(events: list[list[str]]) -> None:
     rows = {name: curated(lesson(f"Use {name}.")) for name in "ab"}

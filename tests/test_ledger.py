@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.errors import StoreError
@@ -131,6 +131,7 @@ def test_ledger_that_is_a_folder_is_one_line(tmp_path: Path) -> None:
         ledger.entries()
 
 
+@settings(max_examples=40, deadline=None)
 @given(cut=st.integers(1, 400))
 def test_any_torn_tail_leaves_whole_lines(
     tmp_path_factory: pytest.TempPathFactory, cut: int
@@ -143,6 +144,7 @@ def test_any_torn_tail_leaves_whole_lines(
     assert ledger.verify() == []
 
 
+@settings(max_examples=40, deadline=None)
 @given(text=st.text(alphabet=st.characters(), max_size=40))
 def test_any_text_survives_in_payload(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     ledger = Ledger(tmp_path_factory.mktemp("payload"))  # T-26
