@@ -220,6 +220,8 @@ def open_embedded(folder: Path) -> ClientAPI:
         from chromadb.config import Settings
     except ImportError:
         raise StoreError("chromadb is not installed: staging needs it") from None
+    except ValueError as error:  # it reads `.env` of the current folder while being imported
+        raise StoreError(f"chromadb cannot be loaded: {first_line(error)}") from None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return chromadb.PersistentClient(

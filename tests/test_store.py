@@ -187,3 +187,27 @@ def test_lock_is_free_after_the_block(paths):
         pass
     with file_lock(paths.gate_lock, 0):
         pass
+
+
+OPEN_HERE = """
+import sys
+from pathlib import Path
+from lessons_loop.filter.errors import StoreError
+from lessons_loop.filter.store import StorePaths, staging_session
+try:
+    with staging_session(StorePaths(Path(sys.argv[1]))) as client:
+        client.list_collections()
+except StoreError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [("ALLOW_RESET=maybe\n", "chromadb"), ("CHROMA_TENANT=other\n", "")]
+)
+def test_odd_settings_of_the_folder_end_in_one_line(tmp_path, content, says):
+    (tmp_path / ".env").write_text(content)
+    command = [sys.executable, "-c", OPEN_HERE, str(tmp_path / "store")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert says in done.stdout and done.stdout.count("\n") <= 1

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: e1a13d68df24474713e66079069965d639cd83a5a467d344080e75b2cd539f33
+source_digest: 5e027758b60c209c8eca1abb396eee8bf6e4c5f23e9371c427dfcaca8a2a25be
 """
 
 from __future__ import annotations
@@ -3100,6 +3100,8 @@ def open_embedded(folder: Path) -> ClientAPI:
         from chromadb.config import Settings
     except ImportError:
         raise StoreError("chromadb is not installed: staging needs it") from None
+    except ValueError as error:  # it reads `.env` of the current folder while being imported
+        raise StoreError(f"chromadb cannot be loaded: {first_line(error)}") from None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return chromadb.PersistentClient(
