@@ -116,7 +116,11 @@ async def open_browser(client: OpenWebUI) -> AsyncIterator[Browser]:
     import socketio
 
     async with aiohttp.ClientSession() as http:
-        socket = socketio.AsyncClient(http_session=http, reconnection=False)
+        socket = socketio.AsyncClient(
+            http_session=http,
+            reconnection=False,
+            handle_sigint=False,  # its own one would swallow Ctrl-C
+        )
         browser = Browser(client, socket)
         auth = {"token": client.token}
         try:

@@ -14,8 +14,12 @@ from lessons_loop.deploy.processes import LOOPBACK, Child, StartError, start, wa
 
 READY_SECONDS = 180.0
 ADMIN_EMAIL = "admin@example.com"
-FOREIGN = ("DATABASE_URL", "DATABASE_TYPE", "REDIS_URL", "VECTOR_DB", "UVICORN_WORKERS")
-"""Settings of another installation that would draw this one away from its own data folder."""
+FOREIGN = (
+    *("DATABASE_URL", "DATABASE_TYPE", "REDIS_URL", "VECTOR_DB", "CHROMA_HTTP_HOST"),
+    *("OPENAI_API_BASE_URLS", "OPENAI_API_KEYS", "OLLAMA_BASE_URLS"),
+    *("WEBUI_AUTH", "UVICORN_WORKERS", "ENABLE_PERSISTENT_CONFIG"),
+)
+"""Settings of another installation: they would draw this one away from its own data and models."""
 CONSTANT = {
     "ENABLE_API_KEYS": "true",
     "ANONYMIZED_TELEMETRY": "false",

@@ -182,3 +182,19 @@ def test_demo_observes_every_step() -> None:
     assert figures["first"]["lesson_in_prompt"] is False
     assert figures["second"]["lesson_in_prompt"] is True
     assert figures["second"]["tool_calls"] < figures["first"]["tool_calls"]
+
+
+def test_demo_interrupted_in_a_chat_leaves_nothing(tmp_path: Path) -> None:
+    command = [*LESSONS, "demo", "--json"]
+    env = environment() | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as demo:
+        assert demo.stderr
+        shown = ""
+        for line in demo.stderr:
+            shown += line
+            if "engine is warm" in line:
+                time.sleep(1)
+                demo.send_signal(signal.SIGINT)
+    assert demo.returncode == 130
+    assert "Traceback" not in shown
+    assert list(tmp_path.glob("lessons-demo-*")) == []
