@@ -19,14 +19,16 @@ import numpy as np
 
 from lessons_loop.filter.address import public_url
 from lessons_loop.filter.embed import Embedder, Purpose, Vectors, unit_rows
+from lessons_loop.filter.endpoint import JsonEndpoint
 from lessons_loop.filter.errors import EmbedError
 from lessons_loop.filter.store import first_line
 from lessons_loop.filter.text import scrub
-from lessons_loop.promote.post import JsonEndpoint
 
 SETTING = "LESSONS_EMBEDDING"
 FORMS = "openai:MODEL@URL or sentence-transformers:NAME_OR_FOLDER"
 EMBED_BATCH = 64
+BODY_LIMIT = 100_000_000
+"""Bytes: 64 vectors of 4,096 numbers as JSON are about 6 MB."""
 TEXT_CUT = 8000
 """Characters sent at most: longer texts are refused by many endpoints instead of cut."""
 
@@ -63,7 +65,9 @@ class OpenAIEmbeddings:
         self.name = f"openai:{model}"
         self.prefixes = prefixes
         self._model = model
-        self._endpoint = JsonEndpoint(embeddings_url(url), key, seconds)
+        address = embeddings_url(url)
+        name = f"the embedding endpoint {public_url(address)}"
+        self._web = JsonEndpoint(address, key, name, EmbedError, seconds=seconds, limit=BODY_LIMIT)
 
     def __repr__(self) -> str:
         """Name the model; key and address credentials stay out."""
@@ -81,9 +85,15 @@ class OpenAIEmbeddings:
         return np.concatenate(rows)
 
     def _batch(self, texts: list[str]) -> Vectors:
-        body = self._endpoint.post(
-            {"model": self._model, "input": texts, "encoding_format": "float"}
-        )
+        payload = {"model": self._model, "input": texts, "encoding_format": "float"}
+
+        def work(deadline: float) -> object:
+            post = self._web.post
+            return self._web.accepted(
+                self._web.patiently(lambda: post(payload, deadline), deadline)
+            )
+
+        body = self._web.in_time(work)
         return unit_rows(_rows_of(body, self.name), len(texts))
 
 
@@ -97,6 +107,8 @@ def embeddings_url(url: str) -> str:
 
 
 def _rows_of(body: object, name: str) -> list[Any]:
+    if body is None:
+        raise EmbedError(f"{name} answered something that is no JSON")
     found = body.get("data") if isinstance(body, dict) else None
     try:
         ordered = sorted(found or (), key=lambda row: int(row["index"]))
