@@ -125,6 +125,16 @@ def test_init_cleans_a_domain_of_white_space(tmp_path: Path) -> None:  # T-41
     assert (done.returncode, done.stdout) == (0, "sql: created\n")
 
 
+def test_store_works_without_a_home_folder(tmp_path: Path) -> None:  # T-43
+    env = {"PATH": os.environ["PATH"], "LESSONS_STORE": str(tmp_path / "lessons")}
+    for command in ("init", "status"):
+        done = subprocess.run(
+            [*LESSONS, command], capture_output=True, text=True, env=env, cwd="/", check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["lessons"]
+
+
 def test_impossible_domain_is_refused(tmp_path: Path) -> None:
     done = lessons("init", "--store", str(tmp_path), "--domain", "../etc")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
