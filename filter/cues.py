@@ -13,15 +13,16 @@ import re
 
 _CUE_LIMIT = 600
 """Characters read at both ends of a remark: cues stand there, pastes in between."""
+_BLANKS = re.compile(r"\s{2,}")
 _HARMLESS_NO = re.compile(
     r"\b(?:no (?:problem|worries|need|thanks|more|issues?|errors?|objections?|doubt)"
     r"|nothing (?:is )?wrong|not (?:bad|only)|why not|kein problem|keine fehler|nicht schlecht"
     r"|pas de probl[èe]me|no hay problema|nessun problema|sem problemas?)\b|没错|不错|不客气",
     re.IGNORECASE,
 )
-_QUESTION = re.compile(r"[^.!?\n。！？]{0,600}[?？]")
+_QUESTION = re.compile(r"(?:^|(?<=[.!?\n。！？]))[^.!?\n。！？]{0,1300}[?？]")
 _REJECTS = re.compile(
-    r"""(?:^|(?<=[.!?\n]\s)|(?<=\n))\W*(?:no|nope|nein|non|não|нет)\b(?!-)
+    r"""(?:^|(?<=[.!?\n]\s)|(?<=\n))\W{0,9}(?:no|nope|nein|non|não|нет)\b(?!-)
     |\b(?:wrong|incorrect|inaccurate|mistaken
         |(?:is|was|does|do|did|that)(?:n't|n’t|\ not)\ (?:right|correct|true|work\w*|match\w*
             |look\ right|what\ i|help\w*|valid|the\ case)
@@ -135,6 +136,6 @@ def _opens_agreeing(plain: str) -> bool:
 
 
 def _remark_ends(remark: str) -> str:
-    if len(remark) <= 2 * _CUE_LIMIT:
-        return remark
-    return f"{remark[:_CUE_LIMIT]}\n{remark[-_CUE_LIMIT:]}"
+    if len(remark) > 2 * _CUE_LIMIT:
+        remark = f"{remark[:_CUE_LIMIT]}\n{remark[-_CUE_LIMIT:]}"
+    return _BLANKS.sub(lambda run: "\n" if "\n" in run.group() else " ", remark)

@@ -26,7 +26,7 @@ from lessons_loop.filter.parse import Proposal, parse_reply
 from lessons_loop.filter.prompt import PROMPT_VERSION, distill_instructions, distill_question
 from lessons_loop.filter.proof import Proofs
 from lessons_loop.filter.reading import Reading, numbered_transcript, read_turns
-from lessons_loop.filter.text import normalise, shorten
+from lessons_loop.filter.text import normalise, repeats, shorten
 from lessons_loop.filter.transcript import Turn
 
 UNFINISHED = frozenset({"length", "tool_calls", "function_call", "content_filter", "error"})
@@ -156,10 +156,17 @@ async def distill(
         cut = "finish_reason length" in str(error)
         return Outcome(counts={"cut-off" if cut else "unreadable": 1}, warning=str(error))
     except ModelError as error:
-        return Outcome(counts={"endpoint-failed": 1}, warning=str(error))
+        return Outcome(counts={"endpoint-failed": 1}, warning=_unechoed(str(error), messages))
     return await asyncio.to_thread(
         read_reply, reply, turns, origin, max_lessons=max_lessons, injected=injected
     )
+
+
+def _unechoed(warning: str, messages: Sequence[Mapping[str, str]]) -> str:
+    """Return the warning, without its text where an endpoint repeats the transcript in it."""
+    if repeats(warning, messages[-1]["content"]):
+        return "the distill model failed; its message repeats a chat and is left out"
+    return warning
 
 
 def _judge(

@@ -11,7 +11,9 @@ reviewer judge those.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from lessons_loop.filter.models import (
@@ -83,15 +85,30 @@ def _proof_kind(cited: Sequence[int], reading: Reading) -> EvidenceKind | None:
 
 def _find_quote(quote: str, reading: Reading, places: Sequence[int]) -> _Quoted | None:
     """Return where a quote stands, spacing aside; assistant lines come last."""
-    words = quote.strip("\"'`“”„«»….").split()
-    if not words:
+    wanted = " ".join(quote.strip("\"'`“”„«»….").split())
+    if not wanted:
         return None
-    pattern = re.compile(r"\s+".join(re.escape(word) for word in words))
     ordered = sorted(places, key=lambda place: reading.turns[place].role == "assistant")
     for place in ordered:
-        if match := pattern.search(reading.texts[place]):
-            return _Quoted(place, match.start(), match.end())
+        if span := _find_spaced(wanted, reading.texts[place]):
+            return _Quoted(place, *span)
     return None
+
+
+def _find_spaced(wanted: str, text: str) -> tuple[int, int] | None:
+    """Return the stretch of `text` that is `wanted` with other spacing.
+
+    A pattern of words and spaces would need seconds for `a a a ...`, all chats waiting.
+    """
+    words = list(re.finditer(r"\S+", text))
+    joined = " ".join(word.group() for word in words)
+    found = joined.find(wanted)
+    if found < 0:
+        return None
+    starts = list(accumulate((len(word.group()) + 1 for word in words), initial=0))
+    first, last = (bisect_right(starts, at) - 1 for at in (found, found + len(wanted) - 1))
+    start = words[first].start() + found - starts[first]
+    return start, words[last].start() + found + len(wanted) - starts[last]
 
 
 def _width(text: str) -> int:

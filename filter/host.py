@@ -25,7 +25,9 @@ from lessons_loop.filter.embed import (
 )
 from lessons_loop.filter.errors import EmbedError, ModelError, StoreError
 from lessons_loop.filter.llm import ChatReply, reply_from_completion
+from lessons_loop.filter.redact import mask
 from lessons_loop.filter.store import first_line
+from lessons_loop.filter.text import repeats
 
 
 def host_module(name: str) -> Any:
@@ -42,9 +44,19 @@ def store_folder(valve: str) -> Path:
     if "://" in chosen:
         raise StoreError(f"the store {public_url(chosen)} is a server: give a folder")
     if chosen:
-        return Path(chosen).expanduser()
+        return usable_folder(chosen)
     data = getattr(host_module("open_webui.env"), "DATA_DIR", None)
     return Path(data) / "lessons" if data else Path("lessons")
+
+
+def usable_folder(chosen: str) -> Path:
+    """Return the folder as a path; raise StoreError for what no system can hold."""
+    try:
+        if "\x00" in chosen:
+            raise ValueError
+        return Path(chosen).expanduser()
+    except (RuntimeError, ValueError):
+        raise StoreError(f"the store {chosen[:80]!r} is no folder: set the valve `store`") from None
 
 
 class HostEmbedder:
@@ -60,13 +72,20 @@ class HostEmbedder:
         try:
             rows = await self.function(list(texts), prefix=prefix)
         except Exception as error:  # whatever an engine raises, the chat goes on
-            raise EmbedError(f"the embedding engine failed: {first_line(error)}") from None
+            reason = discreet(error, texts)
+            raise EmbedError(f"the embedding engine failed: {reason}") from None
         return unit_rows(rows, len(texts))
 
     async def fingerprint(self) -> Fingerprint:
         """Embed the eight sentences and return the fingerprint; raise EmbedError."""
         vectors = await self.embed(FINGERPRINT_SENTENCES, Purpose.DOCUMENT)
         return fingerprint_of(vectors, self.prefixes, await host_model_name())
+
+
+def discreet(error: Exception, texts: Sequence[str]) -> str:
+    """Return an error's first line, masked; only its type where it repeats one of the texts."""
+    line = first_line(error)
+    return type(error).__name__ if any(repeats(line, text) for text in texts) else mask(line)
 
 
 def host_prefixes() -> tuple[str, str]:
@@ -110,7 +129,7 @@ def detached_request(app: Any) -> Any:
 
 async def host_model_id(app: Any, chosen: str, chat_model: str) -> str:
     """Return the model to distill with: the valve's, the task model, else the chat's."""
-    models = getattr(app.state, "MODELS", None) or {}
+    models = getattr(getattr(app, "state", None), "MODELS", None) or {}
     if chosen:
         return chosen
     try:
@@ -139,7 +158,8 @@ async def ask_host_model(
             detached_request(app), form, user, bypass_filter=True, bypass_system_prompt=True
         )
     except Exception as error:  # unknown model, provider down, another Open WebUI
-        raise ModelError(f"model {model} could not be asked: {first_line(error)}") from None
+        reason = discreet(error, [message["content"] for message in messages[1:]])
+        raise ModelError(f"model {model} could not be asked: {reason}") from None
     if not isinstance(answer, dict):
         status = getattr(answer, "status_code", "")
         raise ModelError(f"model {model} answered with an error {status}".rstrip())

@@ -25,12 +25,13 @@ from lessons_loop.filter.llm import ChatReply, HttpModel
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import ensure_salt
 from lessons_loop.filter.text import digest
-from lessons_loop.filter.transcript import read_transcript
+from lessons_loop.filter.transcript import Turn, read_transcript
 from lessons_loop.filter.valves import LessonsValves
 from lessons_loop.filter.worker import DailyCaps, Seen, Worker
 
-UNSAVED_CHATS = ("temporary:", "local:", "channel:")
 Result = TypeVar("Result")
+DISTILL_SECONDS_LIMIT = 600
+"""Longest time one distillation may hold its place in the queue, whatever the valve says."""
 
 
 class Exchange(NamedTuple):
@@ -103,25 +104,26 @@ class Learner:
             self.spool.append_usage(domain, usage)
 
     async def _distill(self, exchange: Exchange, valves: LessonsValves) -> None:
-        turns = await asyncio.to_thread(read_transcript, exchange.messages)
-        reason = skip_reason(
-            turns,
-            finish_reason=exchange.finish_reason,
-            min_reply_chars=valves.distill_min_reply_chars,
-        )
+        turns, reason = await asyncio.to_thread(read_and_check, exchange, valves)
         caps = (valves.distill_daily_cap, valves.distill_user_daily_cap)
         if not reason and not self.caps.take(exchange.user, *caps):
             reason = "daily-cap"
         if reason:
             self._count(f"skipped:{reason}", valves)
             return
-        origin = await asyncio.to_thread(self._origin, exchange, valves)
+        try:
+            model = await model_name(exchange, valves)
+        except ModelError as error:
+            self._count("endpoint-failed", valves)
+            self.alerts.warn("distilling", str(error))
+            return
+        origin = await asyncio.to_thread(self._origin, exchange, valves, model)
         if origin is None:
             return
         outcome = await distill(
             turns,
             origin,
-            self._asker(exchange, valves),
+            self._asker(exchange, valves, model),
             max_lessons=valves.distill_max_lessons,
             injected=exchange.injected,
         )
@@ -137,36 +139,33 @@ class Learner:
             )
             self.worker.spawn(self.drain)
 
-    def _origin(self, exchange: Exchange, valves: LessonsValves) -> Origin | None:
+    def _origin(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin | None:
         made: list[Origin] = []
-        self._spooled(lambda: made.append(self._named(exchange, valves)))
+        self._spooled(lambda: made.append(self._named(exchange, valves, model)))
         return made[0] if made else None
 
-    def _named(self, exchange: Exchange, valves: LessonsValves) -> Origin:
+    def _named(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin:
         return Origin(
             domain=valves.domain_names()[0],
             message_ref=digest("message", exchange.message),
             chat_ref=self._ref(exchange.chat),
             user_ref=self._ref(exchange.user),
             at=utc_stamp(),
-            model=valves.distill_model or exchange.chat_model,
+            model=model,
         )
 
     def _asker(
-        self, exchange: Exchange, valves: LessonsValves
+        self, exchange: Exchange, valves: LessonsValves, name: str
     ) -> Callable[[list[dict[str, str]]], Awaitable[ChatReply]]:
-        seconds = float(max(1, valves.distill_timeout_s))
+        seconds = float(min(max(1, valves.distill_timeout_s), DISTILL_SECONDS_LIMIT))
 
         async def ask(messages: list[dict[str, str]]) -> ChatReply:
             try:
                 async with asyncio.timeout(seconds + 2.0):
                     if valves.distill_url.strip():
-                        model = http_model(valves, exchange.chat_model, seconds)
+                        model = http_model(valves, name, seconds)
                         return await in_daemon_thread(lambda: model.ask(messages))
-                    chosen = await host_model_id(
-                        exchange.app, valves.distill_model.strip(), exchange.chat_model
-                    )
-                    return await ask_host_model(exchange.app, chosen, exchange.user, messages)
+                    return await ask_host_model(exchange.app, name, exchange.user, messages)
             except TimeoutError:
                 raise ModelError(f"the distill model gave no answer in {seconds:.0f} s") from None
 
@@ -194,10 +193,13 @@ class Learner:
 
 
 def private(exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> str | None:
-    """Return why this exchange leaves nothing behind at all, not even a usage event."""
+    """Return why this exchange leaves nothing behind at all, not even a usage event.
+
+    A prefix with a colon marks every chat that is not saved (`temporary:`, `local:`, `channel:`).
+    """
     if not contribute:
         return "opted-out"
-    if exchange.internal or exchange.chat.startswith(UNSAVED_CHATS):
+    if exchange.internal or ":" in exchange.chat:
         return "private"
     if not exchange.chat and not valves.distill_api_chats:
         return "api-chat"
@@ -217,10 +219,31 @@ def refusal(exchange: Exchange, valves: LessonsValves) -> str | None:
     return None
 
 
-def http_model(valves: LessonsValves, chat_model: str, seconds: float) -> HttpModel:
+def read_and_check(
+    exchange: Exchange, valves: LessonsValves
+) -> tuple[tuple[Turn, ...], str | None]:
+    """Return the turns, and why no model is asked about them: blocking (5,000 messages: 3 s)."""
+    turns = read_transcript(exchange.messages)
+    reason = skip_reason(
+        turns,
+        finish_reason=exchange.finish_reason,
+        min_reply_chars=valves.distill_min_reply_chars,
+    )
+    return turns, reason
+
+
+async def model_name(exchange: Exchange, valves: LessonsValves) -> str:
+    """Return which model distills this exchange; raise ModelError."""
+    chosen = valves.distill_model.strip()
+    if valves.distill_url.strip():
+        return chosen or exchange.chat_model
+    return await host_model_id(exchange.app, chosen, exchange.chat_model)
+
+
+def http_model(valves: LessonsValves, name: str, seconds: float) -> HttpModel:
     """Return the client of the configured endpoint."""
     key = valves.distill_api_key or os.environ.get("LESSONS_LLM_API_KEY", "")
-    return HttpModel(valves.distill_url.strip(), valves.distill_model or chat_model, key, seconds)
+    return HttpModel(valves.distill_url.strip(), name, key, seconds)
 
 
 async def in_daemon_thread(work: Callable[[], Result]) -> Result:

@@ -31,6 +31,12 @@ from lessons_loop.filter.worker import Worker
 
 CARRIER = "lessons_loop"
 """Key in `__metadata__`, the one object inlet, request and outlet of an answer share."""
+RECALL_SECONDS_LIMIT = 30.0
+"""Longest time recall may hold a chat back, whatever the valve says."""
+LESSONS_LIMIT = 64
+"""Most lessons of one question: an event holds that many keys."""
+SHOW_SECONDS = 30.0
+"""Longest time the user's browser is waited for."""
 Body = dict[str, Any]
 Emitter = Callable[[dict[str, Any]], Awaitable[Any]]
 
@@ -128,9 +134,7 @@ class Filter:
             return body
         started = time.monotonic()
         question = read_question(body["messages"], metadata)
-        limits = Limits(
-            valves.top_k, valves.token_budget, valves.floor(), valves.recall_timeout_ms / 1000
-        )
+        limits = limits_of(valves)
         chat = str((metadata or {}).get("chat_id") or "")
         app = getattr(request, "app", None)
         backend = self._ready(valves)
@@ -184,10 +188,15 @@ async def tick(owner: object) -> None:
         return
     try:
         await asyncio.to_thread(backend.reader.refresh)
-        if await asyncio.to_thread(backend.learner.spool.waiting):
-            await backend.learner.drain()
+        await backend.learner.drain()
     except Exception as error:  # the timer must survive whatever a file can hold
         backend.reader.alerts.warn("refreshing", f"refreshing lessons failed: {first_line(error)}")
+
+
+def limits_of(valves: LessonsValves) -> Limits:
+    """Return the limits of one question, nonsensically large ones cut down."""
+    seconds = min(valves.recall_timeout_ms / 1000, RECALL_SECONDS_LIMIT)
+    return Limits(min(valves.top_k, LESSONS_LIMIT), valves.token_budget, valves.floor(), seconds)
 
 
 def carried(lessons: tuple[Curated, ...], text: str) -> Body:
@@ -202,9 +211,10 @@ async def show(emitter: Emitter, lessons: tuple[Curated, ...]) -> None:
     """Tell the user which lessons were used: a status line, then each as a source."""
     count = len(lessons)
     line = f"Using {count} learned lesson{'s' if count > 1 else ''}"
-    await emitter({"type": "status", "data": {"description": line, "done": True}})
-    for curated in lessons:
-        await emitter({"type": "source", "data": lesson_source(curated)})
+    async with asyncio.timeout(SHOW_SECONDS):
+        await emitter({"type": "status", "data": {"description": line, "done": True}})
+        for curated in lessons:
+            await emitter({"type": "source", "data": lesson_source(curated)})
 
 
 def lesson_source(curated: Curated) -> Body:
@@ -226,7 +236,7 @@ def user_valves(user: Body | None) -> LessonsUserValves:
     if isinstance(stored, LessonsUserValves):
         return stored
     values = stored if isinstance(stored, Mapping) else getattr(stored, "__dict__", {})
-    return LessonsUserValves(**{k: v for k, v in values.items() if isinstance(v, bool)})
+    return LessonsUserValves.model_validate(dict(values))
 
 
 def read_exchange(body: Body, user: Body | None, metadata: Body | None, request: Any) -> Exchange:
@@ -238,6 +248,7 @@ def read_exchange(body: Body, user: Body | None, metadata: Body | None, request:
         for m in (messages if isinstance(messages, list) else [])
     )
     last = copied[-1] if copied and isinstance(copied[-1], dict) else {}
+    finish = last.get("finish_reason") if last.get("role") == "assistant" else None
     found = meta.get(CARRIER)
     used = found if isinstance(found, Mapping) else {}
     return Exchange(
@@ -246,7 +257,7 @@ def read_exchange(body: Body, user: Body | None, metadata: Body | None, request:
         message=str(body.get("id") or last.get("id") or ""),
         user=str((user or {}).get("id") or meta.get("user_id") or ""),
         chat_model=str(body.get("model") or ""),
-        finish_reason=last.get("finish_reason") if last.get("role") == "assistant" else None,
+        finish_reason=finish if isinstance(finish, str) else None,
         recalled=used.get("keys") or {},
         injected=tuple(used.get("texts") or ()),
         internal=bool(meta.get("internal") or meta.get("automation_id")),

@@ -105,6 +105,11 @@ class Proofs:
         hollow = looks_empty(turn.text) or looks_echoed(turn.text, call)
         return not hollow and position not in self.retried
 
+    @cached_property
+    def _identities(self) -> dict[int, str]:
+        """What makes each call the same as another, by its position."""
+        return {call: call_identity(self.turns[call]) for call in self.calls.values()}
+
     def _remarks(self, test: Callable[[str], bool]) -> list[int]:
         answered, found = False, []
         for position, turn in enumerate(self.turns):
@@ -117,25 +122,26 @@ class Proofs:
         """Return earlier failed results of the same tool, of a different call."""
         if position not in self.calls:
             return []
-        own = call_identity(self.turns[self.calls[position]])
+        own = self._identities[self.calls[position]]
         return [
             earlier
             for earlier, call in self.calls.items()
             if earlier < position
             and self.turns[earlier].failed
             and self.turns[call].tool == self.turns[position].tool
-            and call_identity(self.turns[call]) != own
+            and self._identities[call] != own
         ]
 
     def _is_retry(self, position: int) -> bool:
         """Say whether the same call failed before and nothing in between can have cured it."""
         call = self.calls[position]
-        own = call_identity(self.turns[call])
+        own = self._identities[call]
         for earlier, before in self.calls.items():
-            if earlier < position and self.turns[earlier].failed and before != call:
-                same = call_identity(self.turns[before]) == own
+            if earlier >= position or before == call or self._identities[before] != own:
+                continue
+            if self.turns[earlier].failed:
                 cured = any(earlier < between < call for between in self.calls.values())
-                if same and (looks_transient(self.turns[earlier].text) or not cured):
+                if looks_transient(self.turns[earlier].text) or not cured:
                     return True
         return False
 

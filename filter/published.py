@@ -97,8 +97,12 @@ def parse_published(path: Path, header: PublishedHeader, body: bytes) -> Publish
     except ValueError:
         raise StoreDamaged(f"{path} holds an unreadable lesson: run `lessons publish`") from None
     offset = header.lessons_bytes + -header.lessons_bytes % PUBLISHED_ALIGN
-    flat = np.frombuffer(body, dtype="<f4", offset=offset) if header.dimension else np.empty(0)
-    if len(lines) != header.count or flat.size != header.count * header.dimension:
+    try:
+        flat = np.frombuffer(body, dtype="<f4", offset=offset) if header.dimension else np.empty(0)
+    except ValueError:
+        flat = np.empty(1)
+    expected = (header.count, max(0, header.count) * max(0, header.dimension))
+    if (len(lines), flat.size) != expected or len(header.mean) not in (0, header.dimension):
         raise StoreDamaged(f"{path} holds other counts than its header: run `lessons publish`")
     vectors = flat.reshape(header.count, header.dimension).astype(np.float32, copy=False)
     keys, words = tuple(key for key, _ in found), tuple(text for _, text in found)

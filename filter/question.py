@@ -19,6 +19,8 @@ QUESTION_LIMIT = 60_000
 VIEW_LIMIT = 700
 """Characters embedded at once: MiniLM reads 256 word pieces and ignores the rest."""
 FOLLOW_UP_WORDS = 16
+LOOKED_BACK = 20
+"""User turns among which the question is looked for: a chat may have thousands."""
 WINDOW_LINES = 6
 ERROR_WORDS = re.compile(
     r"error|exception|traceback|fail|fatal|denied|refused|timed? ?out|panic|killed|oom|warn"
@@ -44,17 +46,21 @@ def read_question(messages: Sequence[Any], metadata: Mapping[str, Any] | None) -
     message is the assistant's, on a guided regenerate it is an instruction.
     """
     turns = [
-        (m.get("role"), scrub(clip(text_of(m.get("content")))).strip())
-        for m in messages
-        if isinstance(m, Mapping) and m.get("role") in ("user", "assistant")
+        m for m in messages if isinstance(m, Mapping) and m.get("role") in ("user", "assistant")
     ]
+    users = [i for i, turn in enumerate(turns) if turn.get("role") == "user"][-LOOKED_BACK:]
     asked = (metadata or {}).get("user_message")
-    text = scrub(clip(text_of(asked.get("content")))).strip() if isinstance(asked, Mapping) else ""
-    users = [i for i, (role, _) in enumerate(turns) if role == "user"]
+    text = said(asked) if isinstance(asked, Mapping) else ""
     if not text:
-        text = turns[users[-1]][1] if users else ""
-    end = next((i for i in reversed(users) if turns[i][1] == text), users[-1] if users else 0)
-    return Question(text, tuple(t for _, t in turns[max(0, end - 4) : end] if t))
+        text = said(turns[users[-1]]) if users else ""
+    end = next((i for i in reversed(users) if said(turns[i]) == text), users[-1] if users else 0)
+    earlier = (said(turn) for turn in turns[max(0, end - 4) : end])
+    return Question(text, tuple(turn for turn in earlier if turn))
+
+
+def said(message: Mapping[str, Any]) -> str:
+    """Return what a message says, cleaned and clipped."""
+    return scrub(clip(text_of(message.get("content")))).strip()
 
 
 def clip(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,8 +43,21 @@ class CuratedReader:
             return False
         sets = [found for domain, stamp in stamps if (found := self._read(domain, stamp))]
         prints = [s.header.fingerprint for s in sets if s.header.fingerprint]
-        self.loaded = Loaded(build_index(sets), prints[0] if prints else None, stamps)
+        index = build_index(sets)
+        self._tell_models_apart(index, prints)
+        self.loaded = Loaded(index, prints[0] if prints else None, stamps)
         return True
+
+    def _tell_models_apart(self, index: RecallIndex, prints: Sequence[Fingerprint]) -> None:
+        if index.dimension or not prints:
+            self.alerts.clear("comparing lessons")
+            return
+        names = " and ".join(dict.fromkeys(p.name or "an unnamed model" for p in prints))
+        self.alerts.warn(
+            "comparing lessons",
+            f"the domains' lessons do not all have vectors of one model ({names}): lessons are "
+            "recalled by words alone; run `lessons re-embed` for each domain",
+        )
 
     def _read(self, domain: str, stamp: Stamp) -> PublishedSet | None:
         known = self._sets.get(domain)

@@ -22,6 +22,8 @@ from lessons_loop.filter.recall import RecallIndex, score, select
 
 CHATS_KEPT = 5_000
 PAUSE_SECONDS = 30.0
+CHECK_SECONDS = 60.0
+"""A fingerprint that takes longer is given up: a call that never ends must not be the last one."""
 SMALL_ENOUGH = 40_000
 """Lessons times views that are scored on the event loop: about 3 ms at most."""
 
@@ -38,8 +40,10 @@ class Limits(NamedTuple):
 class Recaller:
     """Recalls from a reader's lessons; remembers what each chat has been shown."""
 
-    def __init__(self, reader: CuratedReader, alerts: Alerts) -> None:
-        self.reader, self.alerts = reader, alerts
+    def __init__(
+        self, reader: CuratedReader, alerts: Alerts, check_seconds: float = CHECK_SECONDS
+    ) -> None:
+        self.reader, self.alerts, self.check_seconds = reader, alerts, check_seconds
         self.shown: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self.paused_until = 0.0
         self._refreshing: asyncio.Task[bool] | None = None
@@ -117,7 +121,11 @@ class Recaller:
         await asyncio.shield(self._checking[1])
 
     async def _compare(self, function: Any, loaded: Loaded) -> None:
-        found = await HostEmbedder(function).fingerprint()
+        try:
+            async with asyncio.timeout(self.check_seconds):
+                found = await HostEmbedder(function).fingerprint()
+        except TimeoutError:
+            raise EmbedError("the embedding engine did not answer in time") from None
         stored = loaded.fingerprint
         if stored is None or not stored.matches(found):
             raise EmbeddingMismatch(

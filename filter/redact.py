@@ -174,7 +174,7 @@ _MASK_RULES = (
     _MaskRule(
         "password",
         re.compile(
-            rf"(?i)--[a-z-]{{0,40}}(?:token|{_SECRET_WORD})[=\s]\s{{0,3}}[\"']?"
+            rf"(?i)(?<![\w-])--[a-z-]{{0,40}}(?:token|{_SECRET_WORD})[=\s]\s{{0,3}}[\"']?"
             rf"(?P<value>{_SECRET_VALUE}{{4,500}})"
         ),
         accept=_is_real_value,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from lessons_loop.filter.store import (
     staging_session,
 )
 
+_STAGING_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}-lessons-(?:candidates|events)")
 SPOOL_LIMIT = 10_000
 """Files kept at most; beyond it new records are refused, with a warning."""
 
@@ -54,8 +56,12 @@ class Spool:
         Raises StoreError (StoreLocked, StoreDamaged) and leaves the files in place.
         """
         moved = 0
-        while batch := list(spooled(self.paths.spool))[:APPEND_BATCH]:
-            moved += self._drain_batch(batch, seconds)
+        try:
+            files = list(spooled(self.paths.spool))
+            for start in range(0, len(files), APPEND_BATCH):
+                moved += self._drain_batch(files[start : start + APPEND_BATCH], seconds)
+        except OSError as error:
+            raise StoreError(f"{self.paths.spool} cannot be emptied: {error}") from None
         return moved
 
     def _drain_batch(self, files: list[Path], seconds: float) -> int:
@@ -93,22 +99,54 @@ def write_spooled(folder: Path, collection: str, record: Record) -> None:
     stem = f"{time.time_ns():020d}-{record.id[:40]}"
     draft = folder / f".{stem}.{os.getpid()}.tmp"
     content = {"collection": collection, "record": record._asdict()}
-    with draft.open("w", encoding="utf-8") as file:
-        json.dump(content, file, ensure_ascii=False)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(folder / f"{stem}.json")
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump(content, file, ensure_ascii=False)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(folder / f"{stem}.json")
+    except OSError:  # a full disk would fill up with halves
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def read_spooled(file: Path) -> tuple[str, Record] | None:
     """Return collection and record; a file that is none of ours is moved to `bad/`."""
     try:
         content = json.loads(file.read_text("utf-8"))
-        return content["collection"], Record(**content["record"])
+        return checked_row(content["collection"], Record(**content["record"]))
     except FileNotFoundError:  # another worker moved it on
         return None
-    except (ValueError, KeyError, TypeError, UnicodeDecodeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         bad = file.parent / "bad"
         bad.mkdir(exist_ok=True)
         file.rename(bad / file.name)
         return None
+
+
+def checked_row(collection: object, record: Record) -> tuple[str, Record]:
+    """Return both; raise ValueError unless Chroma would store it, in a staging collection.
+
+    One row it refuses would hold up all that wait behind it.
+    """
+    metadata: object = record.metadata
+    usable = (
+        isinstance(collection, str)
+        and _STAGING_NAME.fullmatch(collection)
+        and all(isinstance(text, str) and text for text in (record.id, record.document))
+        and isinstance(metadata, dict)
+        and metadata
+        and all(map(is_storable, metadata.values()))
+    )
+    if not usable:
+        raise ValueError("no row of ours")
+    return str(collection), record
+
+
+def is_storable(value: object) -> bool:
+    """Say whether Chroma takes a metadata value."""
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(entry, str) for entry in value)
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return isinstance(value, str | float)

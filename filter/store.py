@@ -108,16 +108,27 @@ def ensure_salt(paths: StorePaths) -> bytes:
         return value.encode()
     try:
         paths.root.mkdir(parents=True, exist_ok=True)
-        handle = os.open(paths.salt, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(secrets.token_hex(32))
-            file.flush()
-            os.fsync(file.fileno())
+        if not paths.salt.exists():
+            _make_salt(paths.salt)
     except FileExistsError:
         pass  # another process came first, or the folder's place is taken: the read tells
     except OSError as error:
         raise StoreError(f"{paths.salt} cannot be made: {error.strerror}") from None
     return _read_salt(paths.salt)
+
+
+def _make_salt(path: Path) -> None:
+    """Write a new salt whole or not at all: an empty one left by a full disk would stay."""
+    draft = path.with_name(f".salt.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_hex(32))
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)  # unlike a rename it never replaces another process's salt
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _read_salt(path: Path) -> bytes:
@@ -185,6 +196,7 @@ def crash_marker(path: Path) -> Iterator[None]:
     try:
         path.write_text(json.dumps({"pid": os.getpid(), "since": time.time()}))
     except OSError as error:
+        path.unlink(missing_ok=True)  # made but not filled on a full disk: no crash happened
         raise StoreError(f"{path} cannot be written: {error.strerror}") from None
     try:
         yield

@@ -29,3 +29,13 @@ def digest(*parts: str) -> str:
 def shorten(text: str, limit: int) -> str:
     """Return at most `limit` characters, an ellipsis marking a cut."""
     return text if len(text) <= limit else text[: max(0, limit - 1)].rstrip() + "…"
+
+
+def repeats(line: str, text: str, run: int = 12) -> bool:
+    """Say whether a line repeats a stretch of `run` characters of a text, or a shorter text whole.
+
+    For messages of others: what they echo is somebody's chat.
+    """
+    if 0 < len(text.strip()) < run:
+        return text.strip() in line
+    return any(line[at : at + run] in text for at in range(len(line) - run + 1))

@@ -26,38 +26,45 @@ class Worker:
         self.limit, self.parallel = limit, parallel
         self.waiting: deque[Job] = deque()
         self.running: set[asyncio.Task[None]] = set()
+        self.beside: set[asyncio.Task[None]] = set()
         self.counts: Counter[str] = Counter()
 
     def submit(self, job: Job) -> None:
         """Queue a job and return at once; must be called on the event loop."""
         if len(self.waiting) >= self.limit:
             self.waiting.popleft()
+            if not self.counts["overflow"]:
+                lessons_log.warning(
+                    "more than %d answers wait to be learned from, the oldest are dropped: "
+                    "distilling is too slow",
+                    self.limit,
+                )
             self.counts["overflow"] += 1
         self.waiting.append(job)
         self._pump()
 
     def spawn(self, job: Job) -> None:
-        """Run a job now, beside the queue."""
-        self._start(job)
+        """Run a job now, beside the queue: it takes no place of a queued one."""
+        self._start(job, self.beside)
 
     async def settle(self, seconds: float) -> int:
         """Wait for what is queued; return how many jobs were unfinished after `seconds`."""
         deadline = asyncio.get_running_loop().time() + seconds
-        while self.running or self.waiting:
+        while tasks := self.running | self.beside:
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
-                return len(self.running) + len(self.waiting)
-            await asyncio.wait(self.running, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                return len(tasks) + len(self.waiting)
+            await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         return 0
 
     def _pump(self) -> None:
         self._forget_dead_loops()
         while self.waiting and len(self.running) < self.parallel:
-            self._start(self.waiting.popleft())
+            self._start(self.waiting.popleft(), self.running)
 
-    def _start(self, job: Job) -> None:
+    def _start(self, job: Job, tasks: set[asyncio.Task[None]]) -> None:
         task = asyncio.get_running_loop().create_task(self._guarded(job))
-        self.running.add(task)
+        tasks.add(task)
         task.add_done_callback(self._finished)
 
     async def _guarded(self, job: Job) -> None:
@@ -78,11 +85,13 @@ class Worker:
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self.running.discard(task)
+        self.beside.discard(task)
         if not task.get_loop().is_closed():
             self._pump()
 
     def _forget_dead_loops(self) -> None:
         self.running = {t for t in self.running if not t.get_loop().is_closed()}
+        self.beside = {t for t in self.beside if not t.get_loop().is_closed()}
 
 
 class Seen:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from lessons_loop.filter.cues import accepts, confirms, corrects
@@ -78,3 +80,17 @@ def test_thanks_accept_but_confirm_nothing(remark: str) -> None:
 @pytest.mark.parametrize("word", ["no ", "? ", "but ", "thanks ", "不"])
 def test_long_remarks_are_quick(word: str) -> None:
     assert corrects(word * 40_000) in (True, False)
+
+
+@pytest.mark.parametrize("blank", ["\n", ". ", "\n ", " ", "\t\n", "a ", "…"])
+def test_long_runs_cost_no_time(blank):
+    remark = "It works." + blank * 100_000 + "thanks"
+    started = time.process_time()
+    for _ in range(20):
+        assert not corrects(remark)
+        confirms(remark)
+    assert time.process_time() - started < 1
+
+
+def test_no_after_blank_lines_is_a_correction():
+    assert corrects("Hm.\n\n\n   No, use the other table.")

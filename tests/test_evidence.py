@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from lessons_loop.filter.evidence import Refusal, prove
 from lessons_loop.filter.models import EXCERPT_LIMIT, QUOTE_MIN, Evidence, EvidenceKind
 from lessons_loop.filter.parse import Proposal
 from lessons_loop.filter.reading import read_turns
-from support.exchanges import assistant, tool, turns, user
+from support.distilling import read
+from support.exchanges import assistant, lesson, reply, tool, turns, user
 
 FILLER = "filler " * 300
 ASKED = user("orders per day, HPOS is enabled")
@@ -159,3 +161,21 @@ def test_long_quote_is_stored_short() -> None:
     found = outcome(messages, [2, 3], "word " * 200)
     assert isinstance(found, Evidence)
     assert found.quote in found.excerpt
+
+
+def test_quote_of_repeated_words_costs_no_time():
+    messages = [user("q"), *tool("run_sql", "a " * 30_000 + "12 rows", sql="select 1 from t")]
+    long_quote = lesson("Use t.", [3], "a " * 15_000 + "b")
+    started = time.process_time()
+    assert read(turns(*messages, assistant("x")), reply(long_quote)).candidates == ()
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("quote", ["serial_key  =\n'A'", "ERE serial_k", "serial_key = 'A'"])
+def test_quote_is_found_whatever_its_spacing(quote):
+    text = "SELECT hours  FROM machine\n WHERE   serial_key =   'A' LIMIT 1"
+    messages = [user("q"), *tool("run_sql", "12 rows of hours", sql=text), assistant("done")]
+    advice = "Filter machine by serial_key."
+    (found,) = read(turns(*messages), reply(lesson(advice, [2, 3], quote))).candidates
+    assert found.evidence.quote in found.evidence.excerpt
+    assert found.evidence.quote.split() == quote.split() or quote.split()[0] in text

@@ -387,3 +387,52 @@ def test_published_lessons_and_learning_share_one_store(tmp_path, server):
 
     asyncio.run(scene())
     assert len(loop.usages()) == 1 and len(loop.candidates()) == 1
+
+
+@pytest.mark.parametrize("chat", ["temp:abc", "automation:1", "{'id': 1}"])
+def test_chat_of_an_unknown_prefix_is_private(tmp_path, server, chat):  # T-45
+    loop = Loop(tmp_path, server)
+    loop.run(outlet_body(chat=chat))
+    assert server.requests == [] and loop.candidates() == []
+
+
+def test_long_chat_is_checked_off_the_loop(tmp_path, server):
+    loop, gaps = Loop(tmp_path, server), []
+    body = outlet_body()
+    talk = [
+        {"role": "user", "content": "works. " + "how many? " * 60},
+        {"role": "assistant", "content": "ok"},
+    ]
+    body["messages"] = talk * 1_500 + body["messages"]
+
+    async def ticker():
+        while True:
+            started = time.monotonic()
+            await asyncio.sleep(0.01)
+            gaps.append(time.monotonic() - started)
+
+    async def scene():
+        tick = asyncio.create_task(ticker())
+        await loop.filter.outlet(body=body, __user__=loop.user, __metadata__={})
+        await loop.filter.worker.settle(60)
+        tick.cancel()
+
+    asyncio.run(scene())
+    assert len(server.requests) == 1 and max(gaps) < 1
+
+
+def test_endpoint_error_repeats_no_chat_text(tmp_path, caplog):
+    def echoes(handler, received):
+        said = received.body["messages"][-1]["content"]
+        http_error(400, f"bad prompt: {said[said.index('[1]') :]}")(handler, received)
+
+    with LlmServer([echoes]) as server, caplog.at_level(logging.INFO):
+        counts = Loop(tmp_path, server).run(outlet_body())
+    assert counts["endpoint-failed"] == 1 and "distill model failed" in caplog.text
+    assert "operating hours" not in caplog.text
+
+
+def test_absurd_time_limit_is_cut_down(tmp_path, server):
+    loop = Loop(tmp_path, server, distill_timeout_s=10**9)
+    loop.run(outlet_body())
+    assert len(loop.candidates()) == 1

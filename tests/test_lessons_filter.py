@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.inject import BLOCK_OPEN
-from lessons_loop.filter.lessons_filter import CARRIER, Filter
+from lessons_loop.filter.lessons_filter import CARRIER, Filter, limits_of
 from lessons_loop.filter.store import StorePaths
 from support.gate import HashEmbedder
 from support.shelf import SERIALS, app_with, put_published, shelf
@@ -406,3 +406,85 @@ def test_hooks_have_the_names_open_webui_passes():
             "__request__",
             "__event_emitter__",
         }
+
+
+def test_engine_call_that_never_ends_is_not_the_last(root):  # T-05
+    chat = Chat(root, recall_timeout_ms=300)
+    working, calls = chat.request.app.state.EMBEDDING_FUNCTION, []
+
+    async def first_hangs(query, prefix=None, user=None):
+        calls.append(query)
+        if len(calls) == 1:
+            await asyncio.sleep(3600)
+        return await working(query, prefix=prefix)
+
+    chat.request.app.state.EMBEDDING_FUNCTION = first_hangs
+
+    async def scene():
+        await chat.inlet("hello")
+        recaller = chat.filter.backend.recaller
+        recaller.check_seconds, recaller.paused_until = 0.1, 0.0
+        recaller._checking = None  # its limit was set when the chat began
+        calls.clear()
+        for _ in range(2):
+            await chat.inlet()
+            await asyncio.sleep(0.3)
+            recaller.paused_until = 0.0
+        return recaller
+
+    assert asyncio.run(scene()).alerts.active == {} and len(calls) > 1
+
+
+@pytest.mark.parametrize("told", ["my salary is 9999 SN-4711", "Dana"])
+def test_engine_error_repeats_no_chat_text(root, caplog, told):
+    chat = Chat(root)
+
+    async def echoes(query, prefix=None, user=None):
+        raise ValueError(f"400, cannot embed {query!r}")
+
+    async def scene():
+        await chat.inlet("hello")
+        fingerprint = chat.filter.backend.reader.loaded.fingerprint
+        chat.request.app.state.EMBEDDING_FUNCTION = echoes
+        chat.filter.backend.recaller._trusted = (echoes, fingerprint)
+        await chat.inlet(told)
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(scene())
+    assert "ValueError" in caplog.text and told not in caplog.text
+
+
+@pytest.mark.parametrize("value", ["false", "off", 0, False])
+def test_opt_out_in_any_spelling_counts(root, value):  # T-45
+    chat = Chat(root)
+    chat.user["valves"] = {"use_lessons": value}
+    assert blocks(asyncio.run(chat.inlet())) == []
+
+
+@pytest.mark.parametrize("store", ["~no-such-user/x", "a\x00b"])
+def test_impossible_store_folder_is_named(caplog, store):
+    chat = Chat(store)
+    with caplog.at_level(logging.WARNING):
+        assert blocks(asyncio.run(chat.inlet())) == []
+    assert len(caplog.records) == 1 and "set the valve `store`" in caplog.text
+
+
+def test_absurd_limits_are_cut_down(root):
+    valves = Filter.Valves(recall_timeout_ms=10**9, top_k=10**9)
+    limits = limits_of(valves)
+    assert limits.seconds <= 60 and limits.top_k <= 64
+    assert len(blocks(asyncio.run(Chat(root, recall_timeout_ms=10**9, top_k=10**9).inlet()))) == 1
+
+
+def test_long_chat_does_not_hold_the_loop(root):
+    turns = [{"role": r, "content": "text " * 40_000} for r in ("user", "assistant")] * 2_500
+    body = {"messages": [*turns, {"role": "user", "content": ASKED}]}
+    chat = Chat(root)
+
+    async def scene():
+        await chat.inlet()
+        started = time.process_time()
+        assert len(blocks(await chat.inlet(body=body))) == 1
+        return time.process_time() - started
+
+    assert asyncio.run(scene()) < 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import threading
 
@@ -104,3 +106,24 @@ def test_reader_meets_the_old_or_the_new_file(paths):
 def test_others_may_read_but_not_write(paths):
     put_published(paths, shelf(), EMBEDDER)
     assert os.stat(paths.published("sql")).st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"lessons_bytes": 10**9, "count": 0, "dimension": 7},
+        {"dimension": -1, "count": -3},
+        {"mean": [0.1]},
+    ],
+)
+def test_header_that_does_not_fit_is_damage(paths, change):
+    put_published(paths, shelf(), EMBEDDER)
+    path = paths.published("sql")
+    head, _, body = path.read_bytes().partition(b"\n")
+    changed = json.loads(head) | change
+    if not changed["count"]:
+        body = b""
+        changed["sha256"] = hashlib.sha256(body).hexdigest()
+    path.write_bytes(json.dumps(changed).encode() + b"\n" + body)
+    with pytest.raises(StoreDamaged, match="lessons publish"):
+        read_published(path)

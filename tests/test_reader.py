@@ -101,3 +101,14 @@ def test_timer_stops_with_its_owner():
         await asyncio.wait_for(timer, 5)
 
     asyncio.run(scene())
+
+
+def test_domains_of_two_models_are_told(tmp_path, caplog):
+    paths, alerts = StorePaths(tmp_path), Alerts()
+    put_published(paths, shelf(), HashEmbedder(64))
+    put_published(paths, (shelved(domain="ops"),), HashEmbedder(32))
+    reader = CuratedReader(paths, ("sql", "ops"), alerts)
+    with caplog.at_level(logging.WARNING):
+        reader.refresh()
+    assert reader.loaded.recall.dimension == 0
+    assert "hash-64 and hash-32" in caplog.text and "re-embed" in caplog.text

@@ -137,3 +137,14 @@ def test_long_text_takes_seconds_at_most(part: str) -> None:
     began = time.monotonic()
     mask(flood)
     assert time.monotonic() - began < 5
+
+
+def test_rules_of_dashes_cost_no_time():
+    started = time.process_time()
+    table = "+" + "-" * 200_000 + "+"
+    assert mask(table) == table
+    assert time.process_time() - started < 1
+
+
+def test_option_with_a_secret_is_masked():
+    assert "hunter2x" not in mask("app --db-password hunter2x --verbose")

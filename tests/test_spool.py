@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ from lessons_loop.filter.errors import StoreError, StoreLocked
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Candidate, Evidence, Lesson, Record
 from lessons_loop.filter.spool import Spool, read_spooled, spooled, write_spooled
-from lessons_loop.filter.store import StorePaths, file_lock, staging_session
+from lessons_loop.filter.store import StorePaths, ensure_salt, file_lock, staging_session
 
 LESSON = Lesson(domain="sql", text="Use LIMIT.", kind="perf-guard", trigger="big tables")
 PROOF = Evidence(kind="tool-success", quote="12 rows in 3 ms", excerpt="[2] 12 rows in 3 ms")
@@ -105,3 +106,70 @@ def test_any_text_survives_the_spool(tmp_path_factory, text):
     record = Record("id", text, {"quote": text, "n": 1, "tools": [text]})
     write_spooled(folder, "sql-lessons-candidates", record)
     assert [read_spooled(f) for f in spooled(folder)] == [("sql-lessons-candidates", record)]
+
+
+@pytest.mark.parametrize(
+    ("collection", "record"),
+    [
+        (5, {}),
+        ("sql-lessons", {}),
+        ("sql-lessons-archive", {}),
+        (["x"], {}),
+        ("sql-lessons-events", {"metadata": {"a": {"b": 1}}}),
+        ("sql-lessons-events", {"metadata": {"a": []}}),
+        ("sql-lessons-events", {"metadata": {"a": None}}),
+        ("sql-lessons-events", {"metadata": {"a": 2**70}}),
+        ("sql-lessons-events", {"document": None}),
+        ("sql-lessons-events", {"id": 7}),
+    ],
+)
+def test_row_that_staging_refuses_holds_up_nobody(spool, collection, record):
+    spool.append_candidates([candidate(1)])
+    whole = {"id": "x", "document": "used", "metadata": {"a": 1}} | record
+    odd = spool.paths.spool / "0000.json"
+    odd.write_text(json.dumps({"collection": collection, "record": whole}))
+    spool.drain()
+    assert spool.waiting() == 0 and (spool.paths.spool / "bad" / odd.name).exists()
+    with staging_session(spool.paths) as client:
+        assert [c.name for c in client.list_collections()] == ["sql-lessons-candidates"]
+
+
+def test_folder_among_the_waiting_holds_up_nobody(spool):
+    spool.append_candidates([candidate(1)])
+    (spool.paths.spool / "0000.json").mkdir()
+    spool.drain()
+    assert spool.waiting() == 0
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from lessons_loop.filter.errors import StoreError
+from lessons_loop.filter.models import Record
+from lessons_loop.filter.spool import Spool
+from lessons_loop.filter.store import StorePaths, ensure_salt, staging_session
+paths = StorePaths(Path(sys.argv[1]))
+def attempt():
+    spool = Spool(paths)
+    spool._keep("sql-lessons-events", Record("id", "used", {"type": "used"}))
+for work in (lambda: ensure_salt(paths), attempt, lambda: staging_session(paths).__enter__()):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    try:
+        work()
+    except StoreError as error:
+        print(error)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+"""
+
+
+def test_full_disk_leaves_nothing_that_stays(tmp_path):
+    paths = StorePaths(tmp_path / "store")
+    ran = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(paths.root)], capture_output=True, text=True
+    )
+    assert len(ran.stdout.splitlines()) == 3, ran.stderr
+    left = [path.name for path in paths.root.rglob("*") if path.is_file()]
+    assert left == ["staging.lock"]
+    assert len(ensure_salt(paths)) == 64
+    Spool(paths).append_candidates([candidate(1)])
+    assert Spool(paths).drain() == 1

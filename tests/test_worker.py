@@ -153,3 +153,40 @@ def test_caps_hold_per_day_and_user():
     assert taken == [True, True, False, True, False]
     assert caps.take("a", 3, 2, day="2026-11-30")
     assert not caps.take("a", 0, 2, day="2026-11-30")
+
+
+def test_work_beside_the_queue_takes_no_place_in_it():
+    done = []
+
+    async def scene():
+        worker = Worker(parallel=1)
+
+        async def forever():
+            await asyncio.sleep(3600)
+
+        async def quick():
+            done.append(1)
+
+        for _ in range(3):
+            worker.spawn(forever)
+        worker.submit(quick)
+        assert await worker.settle(0.2) == 3
+
+    asyncio.run(scene())
+    assert done == [1]
+
+
+def test_overflow_is_told_once(caplog):  # T-25
+    async def scene():
+        worker = Worker(limit=1, parallel=1)
+
+        async def nothing():
+            await asyncio.sleep(0)
+
+        for _ in range(9):
+            worker.submit(nothing)
+        await worker.settle(5)
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scene())
+    assert len(caplog.records) == 1 and "distilling is too slow" in caplog.text

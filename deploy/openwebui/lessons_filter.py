@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 5e027758b60c209c8eca1abb396eee8bf6e4c5f23e9371c427dfcaca8a2a25be
+source_digest: 79eea7f4c1f24dcf769c272fa4bc6f25c8c867af44bcfea73b34ead6c95f8b5b
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import time
 import unicodedata
 import weakref
 from array import array
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -39,8 +39,20 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
-from typing import Annotated, Any, IO, Literal, NamedTuple, Protocol, Self, TYPE_CHECKING, TypeVar
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    IO,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Self,
+    TYPE_CHECKING,
+    TypeVar,
+)
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import numpy as np
@@ -128,6 +140,16 @@ def digest(*parts: str) -> str:
 def shorten(text: str, limit: int) -> str:
     """Return at most `limit` characters, an ellipsis marking a cut."""
     return text if len(text) <= limit else text[: max(0, limit - 1)].rstrip() + "…"
+
+
+def repeats(line: str, text: str, run: int = 12) -> bool:
+    """Say whether a line repeats a stretch of `run` characters of a text, or a shorter text whole.
+
+    For messages of others: what they echo is somebody's chat.
+    """
+    if 0 < len(text.strip()) < run:
+        return text.strip() in line
+    return any(line[at : at + run] in text for at in range(len(line) - run + 1))
 
 
 # ------------------------------------------------------------------------------
@@ -287,7 +309,7 @@ _MASK_RULES = (
     _MaskRule(
         "password",
         re.compile(
-            rf"(?i)--[a-z-]{{0,40}}(?:token|{_SECRET_WORD})[=\s]\s{{0,3}}[\"']?"
+            rf"(?i)(?<![\w-])--[a-z-]{{0,40}}(?:token|{_SECRET_WORD})[=\s]\s{{0,3}}[\"']?"
             rf"(?P<value>{_SECRET_VALUE}{{4,500}})"
         ),
         accept=_is_real_value,
@@ -619,15 +641,16 @@ class Alerts:
 
 _CUE_LIMIT = 600
 """Characters read at both ends of a remark: cues stand there, pastes in between."""
+_BLANKS = re.compile(r"\s{2,}")
 _HARMLESS_NO = re.compile(
     r"\b(?:no (?:problem|worries|need|thanks|more|issues?|errors?|objections?|doubt)"
     r"|nothing (?:is )?wrong|not (?:bad|only)|why not|kein problem|keine fehler|nicht schlecht"
     r"|pas de probl[èe]me|no hay problema|nessun problema|sem problemas?)\b|没错|不错|不客气",
     re.IGNORECASE,
 )
-_QUESTION = re.compile(r"[^.!?\n。！？]{0,600}[?？]")
+_QUESTION = re.compile(r"(?:^|(?<=[.!?\n。！？]))[^.!?\n。！？]{0,1300}[?？]")
 _REJECTS = re.compile(
-    r"""(?:^|(?<=[.!?\n]\s)|(?<=\n))\W*(?:no|nope|nein|non|não|нет)\b(?!-)
+    r"""(?:^|(?<=[.!?\n]\s)|(?<=\n))\W{0,9}(?:no|nope|nein|non|não|нет)\b(?!-)
     |\b(?:wrong|incorrect|inaccurate|mistaken
         |(?:is|was|does|do|did|that)(?:n't|n’t|\ not)\ (?:right|correct|true|work\w*|match\w*
             |look\ right|what\ i|help\w*|valid|the\ case)
@@ -741,9 +764,9 @@ def _opens_agreeing(plain: str) -> bool:
 
 
 def _remark_ends(remark: str) -> str:
-    if len(remark) <= 2 * _CUE_LIMIT:
-        return remark
-    return f"{remark[:_CUE_LIMIT]}\n{remark[-_CUE_LIMIT:]}"
+    if len(remark) > 2 * _CUE_LIMIT:
+        remark = f"{remark[:_CUE_LIMIT]}\n{remark[-_CUE_LIMIT:]}"
+    return _BLANKS.sub(lambda run: "\n" if "\n" in run.group() else " ", remark)
 
 
 # ------------------------------------------------------------------------------
@@ -1012,6 +1035,184 @@ def public_url(url: str) -> str:
     """Return an address without user, password, query and fragment."""
     bare = re.split(r"[?#]", url, maxsplit=1)[0]
     return re.sub(r"//[^/]*@", "//", bare)
+
+
+# ------------------------------------------------------------------------------
+# filter/endpoint.py: Post JSON to one address: bounded in time and size, one error type, no key in any text.
+
+
+Answered = TypeVar("Answered")
+Failure = TypeVar("Failure", bound=LessonsError)
+POST_RETRIES = 2
+"""Repeats after 429, 502, 503 or 504; together with the time limit it bounds every call."""
+RETRY_AFTER_LIMIT = 10.0
+"""Seconds a server may ask to wait; what is longer is given up at once."""
+CONNECT_SECONDS = 10.0
+_BUSY_STATUS = frozenset({429, 502, 503, 504})
+
+
+class HttpAnswer(NamedTuple):
+    """What a server sent back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class JsonEndpoint(Generic[Failure]):
+    """One address; `seconds` bounds each call of `in_time`, repeats included."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        name: str,
+        error: type[Failure],
+        *,
+        seconds: float,
+        limit: int,
+        flooded: type[Failure] | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.url, self.name, self.error = url, name, error
+        self.flooded = flooded or error
+        self.seconds, self.limit = seconds, limit
+        self._key, self._sleep = key, sleep
+
+    def in_time(self, work: Callable[[float], Answered]) -> Answered:
+        """Call `work(deadline)` in a thread of its own; raise the endpoint's error.
+
+        No timeout of a socket ends headers that dribble: a slow thread is left behind.
+        """
+        answers: queue.SimpleQueue[tuple[Answered | None, Failure | None]] = queue.SimpleQueue()
+        deadline = time.monotonic() + self.seconds
+
+        def run() -> None:
+            try:
+                answers.put((work(deadline), None))
+            except self.error as error:
+                answers.put((None, error))
+            except Exception as error:
+                answers.put((None, self.error(f"{self.name} failed: {type(error).__name__}")))
+
+        threading.Thread(target=run, name="lessons-post", daemon=True).start()
+        try:
+            answer, error = answers.get(timeout=self.seconds + 1.0)
+        except queue.Empty:
+            raise self.slow() from None
+        if error is not None:
+            raise error
+        return answer  # type: ignore[return-value]  # it is None only beside an error
+
+    def patiently(self, ask: Callable[[], HttpAnswer], deadline: float) -> HttpAnswer:
+        """Ask again while the server is busy and time is left; return the last answer."""
+        for attempt in range(POST_RETRIES):
+            answer = ask()
+            wait = retry_wait(answer, attempt)
+            if wait is None or time.monotonic() + wait >= deadline:
+                return answer
+            self._sleep(wait)
+        return ask()
+
+    def post(self, payload: Mapping[str, object], deadline: float) -> HttpAnswer:
+        """Post once; raise the endpoint's error when no answer came in time."""
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise self.slow()
+        try:
+            with requests.post(
+                self.url,
+                data=json.dumps(payload, ensure_ascii=True).encode(),
+                headers={"Content-Type": "application/json", "Accept": "application/json"},
+                auth=self._sign,
+                timeout=(min(CONNECT_SECONDS, left), left),
+                stream=True,
+                allow_redirects=False,
+            ) as response:
+                content = self._body(response, deadline)
+                return HttpAnswer(response.status_code, response.headers, content)
+        except requests.Timeout:
+            raise self.slow() from None
+        except (requests.RequestException, HTTPError, ValueError, OSError) as error:
+            raise self.error(f"{self.name} cannot be reached: {_cause(error)}") from None
+
+    def accepted(self, answer: HttpAnswer) -> object:
+        """Return the JSON of a good answer, None where it is none; raise on any refusal."""
+        if 300 <= answer.status < 400:
+            raise self.error(f"{self.name} redirects elsewhere: configure the final address")
+        body = parsed_body(answer.body)
+        if answer.status >= 400:
+            detail = self.hide(error_text(body) or "no reason given")
+            raise self.error(f"{self.name} answered HTTP {answer.status}: {detail}")
+        return body
+
+    def hide(self, text: str) -> str:
+        """Return the text on one line, shortened, without the key."""
+        hidden = text.replace(self._key, "[key]") if self._key else text
+        return shorten(" ".join(hidden.split()), 200)
+
+    def slow(self) -> Failure:
+        """Return the error that says the time limit was reached."""
+        return self.error(f"{self.name} did not answer within {self.seconds:g} s")
+
+    def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Add the key; being there at all, it keeps requests from reading `.netrc`."""
+        parts = urlsplit(self.url)
+        if self._key:
+            request.headers["Authorization"] = f"Bearer {self._key}"
+        elif parts.username:
+            name, secret = unquote(parts.username), unquote(parts.password or "")
+            requests.auth.HTTPBasicAuth(name, secret)(request)
+        return request
+
+    def _body(self, response: requests.Response, deadline: float) -> bytes:
+        """Read the body piece by piece: a read timeout alone never ends a dribble."""
+        pieces, size = [], 0
+        while piece := response.raw.read1(65536, decode_content=True):
+            pieces.append(piece)
+            size += len(piece)
+            if size > self.limit:
+                raise self.flooded(f"{self.name} sent more than {self.limit} bytes")
+            if time.monotonic() > deadline:
+                raise self.slow()
+        return b"".join(pieces)
+
+
+def retry_wait(answer: HttpAnswer, attempt: int) -> float | None:
+    """Return the seconds to wait before asking again; None when it is no use."""
+    if answer.status not in _BUSY_STATUS:
+        return None
+    asked = answer.headers.get("Retry-After", "")
+    try:
+        wait = float(asked) if asked else float(2**attempt)
+    except ValueError:  # an HTTP date: too far off to be worth parsing
+        return None
+    return wait if 0 <= wait <= RETRY_AFTER_LIMIT else None
+
+
+def parsed_body(body: bytes) -> object:
+    """Return a body's JSON, None where it is none."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def error_text(body: object) -> str:
+    """Return the reason an error body gives, empty when it gives none."""
+    error = body.get("error", body.get("detail")) if isinstance(body, Mapping) else None
+    if isinstance(error, Mapping):
+        error = error.get("message") or error.get("code") or "unnamed error"
+    return shorten(scrub(" ".join(str(error).split())), 200) if error else ""
+
+
+def _cause(error: Exception) -> str:
+    """Name a transport error without its text: that repeats addresses and headers."""
+    inner: BaseException = error
+    while (below := inner.__cause__ or inner.__context__) is not None:
+        inner = below
+    reason = getattr(inner, "strerror", None)
+    return reason if isinstance(reason, str) and reason else type(error).__name__
 
 
 # ------------------------------------------------------------------------------
@@ -1620,38 +1821,45 @@ class Worker:
         self.limit, self.parallel = limit, parallel
         self.waiting: deque[Job] = deque()
         self.running: set[asyncio.Task[None]] = set()
+        self.beside: set[asyncio.Task[None]] = set()
         self.counts: Counter[str] = Counter()
 
     def submit(self, job: Job) -> None:
         """Queue a job and return at once; must be called on the event loop."""
         if len(self.waiting) >= self.limit:
             self.waiting.popleft()
+            if not self.counts["overflow"]:
+                lessons_log.warning(
+                    "more than %d answers wait to be learned from, the oldest are dropped: "
+                    "distilling is too slow",
+                    self.limit,
+                )
             self.counts["overflow"] += 1
         self.waiting.append(job)
         self._pump()
 
     def spawn(self, job: Job) -> None:
-        """Run a job now, beside the queue."""
-        self._start(job)
+        """Run a job now, beside the queue: it takes no place of a queued one."""
+        self._start(job, self.beside)
 
     async def settle(self, seconds: float) -> int:
         """Wait for what is queued; return how many jobs were unfinished after `seconds`."""
         deadline = asyncio.get_running_loop().time() + seconds
-        while self.running or self.waiting:
+        while tasks := self.running | self.beside:
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
-                return len(self.running) + len(self.waiting)
-            await asyncio.wait(self.running, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                return len(tasks) + len(self.waiting)
+            await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         return 0
 
     def _pump(self) -> None:
         self._forget_dead_loops()
         while self.waiting and len(self.running) < self.parallel:
-            self._start(self.waiting.popleft())
+            self._start(self.waiting.popleft(), self.running)
 
-    def _start(self, job: Job) -> None:
+    def _start(self, job: Job, tasks: set[asyncio.Task[None]]) -> None:
         task = asyncio.get_running_loop().create_task(self._guarded(job))
-        self.running.add(task)
+        tasks.add(task)
         task.add_done_callback(self._finished)
 
     async def _guarded(self, job: Job) -> None:
@@ -1672,11 +1880,13 @@ class Worker:
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self.running.discard(task)
+        self.beside.discard(task)
         if not task.get_loop().is_closed():
             self._pump()
 
     def _forget_dead_loops(self) -> None:
         self.running = {t for t in self.running if not t.get_loop().is_closed()}
+        self.beside = {t for t in self.beside if not t.get_loop().is_closed()}
 
 
 class Seen:
@@ -1916,16 +2126,11 @@ def _with_tool_names(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 # ------------------------------------------------------------------------------
-# filter/llm.py: Ask an OpenAI-compatible model: bounded in time and size, one error type, no key in any text.
+# filter/llm.py: Ask an OpenAI-compatible model: bounded, one error type, no key in any text.
 
 
 REPLY_LIMIT = 2_000_000
 """Bytes of a reply body; beyond it the reply is unreadable."""
-ASK_RETRIES = 2
-"""Repeats after 429, 502, 503 or 504; together with the time limit it bounds every call."""
-RETRY_AFTER_LIMIT = 10.0
-"""Seconds a server may ask to wait; what is longer is given up at once."""
-_BUSY_STATUS = frozenset({429, 502, 503, 504})
 _OPTIONAL_PARAMETERS = ("response_format", "temperature", "max_tokens")
 _PARAMETER_REFUSAL = re.compile(
     r"unsupported|not support|unrecogni|unknown|unexpected|invalid|must contain|only the default",
@@ -1942,12 +2147,6 @@ class ChatReply(NamedTuple):
     finish_reason: str
 
 
-class _HttpAnswer(NamedTuple):
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
 class HttpModel:
     """One model behind an OpenAI-compatible URL, with or without `/v1`."""
 
@@ -1962,59 +2161,43 @@ class HttpModel:
         self.endpoint = completions_url(url)
         self.model = model
         self.seconds = seconds
-        self._key = key.strip()
-        self._sleep = sleep
+        name = f"model {shorten(model, 80)} at {public_url(self.endpoint)}"
+        self._web = JsonEndpoint(
+            self.endpoint,
+            key.strip(),
+            name,
+            ModelError,
+            seconds=seconds,
+            limit=REPLY_LIMIT,
+            flooded=UnreadableReply,
+            sleep=sleep,
+        )
 
     def __repr__(self) -> str:
         """Name the model; the key and credentials in the address stay out."""
         return f"HttpModel({public_url(self.endpoint)!r}, {self.model!r})"
 
     def ask(self, messages: list[dict[str, str]], max_tokens: int = 1500) -> ChatReply:
-        """Return the model's reply; raise ModelError or UnreadableReply with one line.
+        """Return the model's reply; raise ModelError or UnreadableReply with one line."""
 
-        Asked in a thread of its own: no timeout of a socket ends headers that dribble.
-        """
-        answers: queue.SimpleQueue[ChatReply | ModelError] = queue.SimpleQueue()
+        def work(deadline: float) -> ChatReply:
+            answer = self._web.patiently(
+                lambda: self._once(messages, max_tokens, deadline), deadline
+            )
+            return self._read(answer)
 
-        def run() -> None:
-            try:
-                answers.put(self._ask_in_time(messages, max_tokens))
-            except ModelError as error:
-                answers.put(error)
-            except Exception as error:
-                answers.put(ModelError(f"{self._where()} failed: {type(error).__name__}"))
+        return self._web.in_time(work)
 
-        threading.Thread(target=run, name="lessons-ask", daemon=True).start()
-        try:
-            answer = answers.get(timeout=self.seconds + 1.0)
-        except queue.Empty:
-            answer = ModelError(self._slow())
-        if isinstance(answer, ModelError):
-            raise answer
-        return answer
-
-    def _ask_in_time(self, messages: list[dict[str, str]], max_tokens: int) -> ChatReply:
-        deadline = time.monotonic() + self.seconds
-        for attempt in range(ASK_RETRIES + 1):
-            response = self._ask_once(messages, max_tokens, deadline)
-            wait = _retry_wait(response, attempt)
-            if wait is None or time.monotonic() + wait >= deadline:
-                return self._read(response)
-            self._sleep(wait)
-        raise ModelError(f"{self._where()} did not answer")
-
-    def _ask_once(
-        self, messages: list[dict[str, str]], max_tokens: int, deadline: float
-    ) -> _HttpAnswer:
+    def _once(self, messages: list[dict[str, str]], max_tokens: int, deadline: float) -> HttpAnswer:
         """Post; where an optional parameter is refused, leave it out and post again."""
-        response = self._post(self._payload(messages, max_tokens), deadline)
+        answer = self._web.post(self._payload(messages, max_tokens), deadline)
         for _ in _OPTIONAL_PARAMETERS:
-            refused = _refused_parameter(response)
+            refused = _refused_parameter(answer)
             if refused is None or refused in self._left_out():
                 break
             self._leave_out(refused)
-            response = self._post(self._payload(messages, max_tokens), deadline)
-        return response
+            answer = self._web.post(self._payload(messages, max_tokens), deadline)
+        return answer
 
     def _payload(self, messages: list[dict[str, str]], max_tokens: int) -> dict[str, object]:
         payload: dict[str, object] = {"model": self.model, "messages": messages, "stream": False}
@@ -2036,73 +2219,12 @@ class HttpModel:
         with _refused_lock:
             _refused_parameters[key] = _refused_parameters.get(key, frozenset()) | {name}
 
-    def _post(self, payload: dict[str, object], deadline: float) -> _HttpAnswer:
-        remaining = deadline - time.monotonic()
-        if remaining <= 0:
-            raise ModelError(self._slow())
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        try:
-            body = json.dumps(payload, ensure_ascii=True).encode()
-            with requests.post(
-                self.endpoint,
-                data=body,
-                headers=headers,
-                auth=self._sign,
-                timeout=(min(10.0, remaining), remaining),
-                stream=True,
-                allow_redirects=False,
-            ) as response:
-                content = self._body(response, deadline)
-                return _HttpAnswer(response.status_code, response.headers, content)
-        except requests.Timeout:
-            raise ModelError(self._slow()) from None
-        except (requests.RequestException, HTTPError, ValueError, OSError) as error:
-            cause = _transport_cause(error)
-            raise ModelError(f"{self._where()} cannot be reached: {cause}") from None
-
-    def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Add the key; being there at all, it keeps requests from reading `.netrc`."""
-        parts = urlsplit(self.endpoint)
-        if self._key:
-            request.headers["Authorization"] = f"Bearer {self._key}"
-        elif parts.username:
-            name, secret = unquote(parts.username), unquote(parts.password or "")
-            requests.auth.HTTPBasicAuth(name, secret)(request)
-        return request
-
-    def _body(self, response: requests.Response, deadline: float) -> bytes:
-        """Read the body piece by piece: a read timeout alone never ends a dribble."""
-        pieces, size = [], 0
-        while piece := response.raw.read1(65536, decode_content=True):
-            pieces.append(piece)
-            size += len(piece)
-            if size > REPLY_LIMIT:
-                raise UnreadableReply(f"{self._where()} sent more than {REPLY_LIMIT} bytes")
-            if time.monotonic() > deadline:
-                raise ModelError(self._slow())
-        return b"".join(pieces)
-
-    def _read(self, response: _HttpAnswer) -> ChatReply:
-        if 300 <= response.status < 400:
-            raise ModelError(f"{self._where()} redirects elsewhere: configure the final address")
-        body = _parsed_body(response.body)
-        if response.status >= 400:
-            detail = self._hide(_error_text(body) or "no reason given")
-            raise ModelError(f"{self._where()} answered HTTP {response.status}: {detail}")
+    def _read(self, answer: HttpAnswer) -> ChatReply:
+        body = self._web.accepted(answer)
         try:
             return reply_from_completion(body)
         except ModelError as error:
-            raise type(error)(f"{self._where()}: {self._hide(str(error))}") from None
-
-    def _hide(self, text: str) -> str:
-        hidden = text.replace(self._key, "[key]") if self._key else text
-        return shorten(" ".join(hidden.split()), 200)
-
-    def _where(self) -> str:
-        return f"model {shorten(self.model, 80)} at {public_url(self.endpoint)}"
-
-    def _slow(self) -> str:
-        return f"{self._where()} did not answer within {self.seconds:g} s"
+            raise type(error)(f"{self._web.name}: {self._web.hide(str(error))}") from None
 
 
 def reply_from_completion(body: object) -> ChatReply:
@@ -2112,7 +2234,7 @@ def reply_from_completion(body: object) -> ChatReply:
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, Sequence) and len(choices) > 0 else None
     if not isinstance(first, Mapping):
-        if detail := _error_text(body):
+        if detail := error_text(body):
             raise ModelError(f"error in the reply: {detail}")
         raise UnreadableReply("the reply has no choices")
     finish = first.get("finish_reason")
@@ -2133,55 +2255,20 @@ def _message_text(content: object) -> str:
     return scrub("".join(text for text in texts if isinstance(text, str)))
 
 
-def _error_text(body: object) -> str:
-    error = body.get("error", body.get("detail")) if isinstance(body, Mapping) else None
-    if isinstance(error, Mapping):
-        error = error.get("message") or error.get("code") or "unnamed error"
-    return shorten(scrub(" ".join(str(error).split())), 200) if error else ""
-
-
-def _parsed_body(body: bytes) -> object:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _refused_parameter(response: _HttpAnswer) -> str | None:
+def _refused_parameter(answer: HttpAnswer) -> str | None:
     """Return the optional parameter a 400 or 422 complains about."""
-    if response.status not in (400, 422):
+    if answer.status not in (400, 422):
         return None
-    body = _parsed_body(response.body)
+    body = parsed_body(answer.body)
     error = body.get("error") if isinstance(body, Mapping) else None
     named = error.get("param") if isinstance(error, Mapping) else None
-    text = _error_text(body)
+    text = error_text(body)
     if not (named or _PARAMETER_REFUSAL.search(text)):
         return None
     first = re.search(
         r"max_tokens|max_completion_tokens|temperature|response_format", f"{named} {text}"
     )
     return first.group() if first else None
-
-
-def _retry_wait(response: _HttpAnswer, attempt: int) -> float | None:
-    """Return the seconds to wait before asking again; None when it is no use."""
-    if response.status not in _BUSY_STATUS or attempt >= ASK_RETRIES:
-        return None
-    asked = response.headers.get("Retry-After", "")
-    try:
-        wait = float(asked) if asked else float(2**attempt)
-    except ValueError:  # an HTTP date: too far off to be worth parsing
-        return None
-    return wait if 0 <= wait <= RETRY_AFTER_LIMIT else None
-
-
-def _transport_cause(error: Exception) -> str:
-    """Name a transport error without its text: that repeats addresses and headers."""
-    inner: BaseException = error
-    while (below := inner.__cause__ or inner.__context__) is not None:
-        inner = below
-    reason = getattr(inner, "strerror", None)
-    return reason if isinstance(reason, str) and reason else type(error).__name__
 
 
 # ------------------------------------------------------------------------------
@@ -2479,8 +2566,12 @@ def parse_published(path: Path, header: PublishedHeader, body: bytes) -> Publish
     except ValueError:
         raise StoreDamaged(f"{path} holds an unreadable lesson: run `lessons publish`") from None
     offset = header.lessons_bytes + -header.lessons_bytes % PUBLISHED_ALIGN
-    flat = np.frombuffer(body, dtype="<f4", offset=offset) if header.dimension else np.empty(0)
-    if len(lines) != header.count or flat.size != header.count * header.dimension:
+    try:
+        flat = np.frombuffer(body, dtype="<f4", offset=offset) if header.dimension else np.empty(0)
+    except ValueError:
+        flat = np.empty(1)
+    expected = (header.count, max(0, header.count) * max(0, header.dimension))
+    if (len(lines), flat.size) != expected or len(header.mean) not in (0, header.dimension):
         raise StoreDamaged(f"{path} holds other counts than its header: run `lessons publish`")
     vectors = flat.reshape(header.count, header.dimension).astype(np.float32, copy=False)
     keys, words = tuple(key for key, _ in found), tuple(text for _, text in found)
@@ -2737,6 +2828,11 @@ class Proofs:
         hollow = looks_empty(turn.text) or looks_echoed(turn.text, call)
         return not hollow and position not in self.retried
 
+    @cached_property
+    def _identities(self) -> dict[int, str]:
+        """What makes each call the same as another, by its position."""
+        return {call: call_identity(self.turns[call]) for call in self.calls.values()}
+
     def _remarks(self, test: Callable[[str], bool]) -> list[int]:
         answered, found = False, []
         for position, turn in enumerate(self.turns):
@@ -2749,25 +2845,26 @@ class Proofs:
         """Return earlier failed results of the same tool, of a different call."""
         if position not in self.calls:
             return []
-        own = call_identity(self.turns[self.calls[position]])
+        own = self._identities[self.calls[position]]
         return [
             earlier
             for earlier, call in self.calls.items()
             if earlier < position
             and self.turns[earlier].failed
             and self.turns[call].tool == self.turns[position].tool
-            and call_identity(self.turns[call]) != own
+            and self._identities[call] != own
         ]
 
     def _is_retry(self, position: int) -> bool:
         """Say whether the same call failed before and nothing in between can have cured it."""
         call = self.calls[position]
-        own = call_identity(self.turns[call])
+        own = self._identities[call]
         for earlier, before in self.calls.items():
-            if earlier < position and self.turns[earlier].failed and before != call:
-                same = call_identity(self.turns[before]) == own
+            if earlier >= position or before == call or self._identities[before] != own:
+                continue
+            if self.turns[earlier].failed:
                 cured = any(earlier < between < call for between in self.calls.values())
-                if same and (looks_transient(self.turns[earlier].text) or not cured):
+                if looks_transient(self.turns[earlier].text) or not cured:
                     return True
         return False
 
@@ -2808,6 +2905,8 @@ QUESTION_LIMIT = 60_000
 VIEW_LIMIT = 700
 """Characters embedded at once: MiniLM reads 256 word pieces and ignores the rest."""
 FOLLOW_UP_WORDS = 16
+LOOKED_BACK = 20
+"""User turns among which the question is looked for: a chat may have thousands."""
 WINDOW_LINES = 6
 ERROR_WORDS = re.compile(
     r"error|exception|traceback|fail|fatal|denied|refused|timed? ?out|panic|killed|oom|warn"
@@ -2833,17 +2932,21 @@ def read_question(messages: Sequence[Any], metadata: Mapping[str, Any] | None) -
     message is the assistant's, on a guided regenerate it is an instruction.
     """
     turns = [
-        (m.get("role"), scrub(clip(text_of(m.get("content")))).strip())
-        for m in messages
-        if isinstance(m, Mapping) and m.get("role") in ("user", "assistant")
+        m for m in messages if isinstance(m, Mapping) and m.get("role") in ("user", "assistant")
     ]
+    users = [i for i, turn in enumerate(turns) if turn.get("role") == "user"][-LOOKED_BACK:]
     asked = (metadata or {}).get("user_message")
-    text = scrub(clip(text_of(asked.get("content")))).strip() if isinstance(asked, Mapping) else ""
-    users = [i for i, (role, _) in enumerate(turns) if role == "user"]
+    text = said(asked) if isinstance(asked, Mapping) else ""
     if not text:
-        text = turns[users[-1]][1] if users else ""
-    end = next((i for i in reversed(users) if turns[i][1] == text), users[-1] if users else 0)
-    return Question(text, tuple(t for _, t in turns[max(0, end - 4) : end] if t))
+        text = said(turns[users[-1]]) if users else ""
+    end = next((i for i in reversed(users) if said(turns[i]) == text), users[-1] if users else 0)
+    earlier = (said(turn) for turn in turns[max(0, end - 4) : end])
+    return Question(text, tuple(turn for turn in earlier if turn))
+
+
+def said(message: Mapping[str, Any]) -> str:
+    """Return what a message says, cleaned and clipped."""
+    return scrub(clip(text_of(message.get("content")))).strip()
 
 
 def clip(text: str) -> str:
@@ -2988,16 +3091,27 @@ def ensure_salt(paths: StorePaths) -> bytes:
         return value.encode()
     try:
         paths.root.mkdir(parents=True, exist_ok=True)
-        handle = os.open(paths.salt, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(secrets.token_hex(32))
-            file.flush()
-            os.fsync(file.fileno())
+        if not paths.salt.exists():
+            _make_salt(paths.salt)
     except FileExistsError:
         pass  # another process came first, or the folder's place is taken: the read tells
     except OSError as error:
         raise StoreError(f"{paths.salt} cannot be made: {error.strerror}") from None
     return _read_salt(paths.salt)
+
+
+def _make_salt(path: Path) -> None:
+    """Write a new salt whole or not at all: an empty one left by a full disk would stay."""
+    draft = path.with_name(f".salt.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_hex(32))
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)  # unlike a rename it never replaces another process's salt
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _read_salt(path: Path) -> bytes:
@@ -3065,6 +3179,7 @@ def crash_marker(path: Path) -> Iterator[None]:
     try:
         path.write_text(json.dumps({"pid": os.getpid(), "since": time.time()}))
     except OSError as error:
+        path.unlink(missing_ok=True)  # made but not filled on a full disk: no crash happened
         raise StoreError(f"{path} cannot be written: {error.strerror}") from None
     try:
         yield
@@ -3449,9 +3564,19 @@ def store_folder(valve: str) -> Path:
     if "://" in chosen:
         raise StoreError(f"the store {public_url(chosen)} is a server: give a folder")
     if chosen:
-        return Path(chosen).expanduser()
+        return usable_folder(chosen)
     data = getattr(host_module("open_webui.env"), "DATA_DIR", None)
     return Path(data) / "lessons" if data else Path("lessons")
+
+
+def usable_folder(chosen: str) -> Path:
+    """Return the folder as a path; raise StoreError for what no system can hold."""
+    try:
+        if "\x00" in chosen:
+            raise ValueError
+        return Path(chosen).expanduser()
+    except (RuntimeError, ValueError):
+        raise StoreError(f"the store {chosen[:80]!r} is no folder: set the valve `store`") from None
 
 
 class HostEmbedder:
@@ -3467,13 +3592,20 @@ class HostEmbedder:
         try:
             rows = await self.function(list(texts), prefix=prefix)
         except Exception as error:  # whatever an engine raises, the chat goes on
-            raise EmbedError(f"the embedding engine failed: {first_line(error)}") from None
+            reason = discreet(error, texts)
+            raise EmbedError(f"the embedding engine failed: {reason}") from None
         return unit_rows(rows, len(texts))
 
     async def fingerprint(self) -> Fingerprint:
         """Embed the eight sentences and return the fingerprint; raise EmbedError."""
         vectors = await self.embed(FINGERPRINT_SENTENCES, Purpose.DOCUMENT)
         return fingerprint_of(vectors, self.prefixes, await host_model_name())
+
+
+def discreet(error: Exception, texts: Sequence[str]) -> str:
+    """Return an error's first line, masked; only its type where it repeats one of the texts."""
+    line = first_line(error)
+    return type(error).__name__ if any(repeats(line, text) for text in texts) else mask(line)
 
 
 def host_prefixes() -> tuple[str, str]:
@@ -3517,7 +3649,7 @@ def detached_request(app: Any) -> Any:
 
 async def host_model_id(app: Any, chosen: str, chat_model: str) -> str:
     """Return the model to distill with: the valve's, the task model, else the chat's."""
-    models = getattr(app.state, "MODELS", None) or {}
+    models = getattr(getattr(app, "state", None), "MODELS", None) or {}
     if chosen:
         return chosen
     try:
@@ -3546,7 +3678,8 @@ async def ask_host_model(
             detached_request(app), form, user, bypass_filter=True, bypass_system_prompt=True
         )
     except Exception as error:  # unknown model, provider down, another Open WebUI
-        raise ModelError(f"model {model} could not be asked: {first_line(error)}") from None
+        reason = discreet(error, [message["content"] for message in messages[1:]])
+        raise ModelError(f"model {model} could not be asked: {reason}") from None
     if not isinstance(answer, dict):
         status = getattr(answer, "status_code", "")
         raise ModelError(f"model {model} answered with an error {status}".rstrip())
@@ -3557,6 +3690,7 @@ async def ask_host_model(
 # filter/spool.py: Records on their way to staging: one fsynced file each, gone once staging has them.
 
 
+_STAGING_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}-lessons-(?:candidates|events)")
 SPOOL_LIMIT = 10_000
 """Files kept at most; beyond it new records are refused, with a warning."""
 
@@ -3587,8 +3721,12 @@ class Spool:
         Raises StoreError (StoreLocked, StoreDamaged) and leaves the files in place.
         """
         moved = 0
-        while batch := list(spooled(self.paths.spool))[:APPEND_BATCH]:
-            moved += self._drain_batch(batch, seconds)
+        try:
+            files = list(spooled(self.paths.spool))
+            for start in range(0, len(files), APPEND_BATCH):
+                moved += self._drain_batch(files[start : start + APPEND_BATCH], seconds)
+        except OSError as error:
+            raise StoreError(f"{self.paths.spool} cannot be emptied: {error}") from None
         return moved
 
     def _drain_batch(self, files: list[Path], seconds: float) -> int:
@@ -3626,25 +3764,57 @@ def write_spooled(folder: Path, collection: str, record: Record) -> None:
     stem = f"{time.time_ns():020d}-{record.id[:40]}"
     draft = folder / f".{stem}.{os.getpid()}.tmp"
     content = {"collection": collection, "record": record._asdict()}
-    with draft.open("w", encoding="utf-8") as file:
-        json.dump(content, file, ensure_ascii=False)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(folder / f"{stem}.json")
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump(content, file, ensure_ascii=False)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(folder / f"{stem}.json")
+    except OSError:  # a full disk would fill up with halves
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def read_spooled(file: Path) -> tuple[str, Record] | None:
     """Return collection and record; a file that is none of ours is moved to `bad/`."""
     try:
         content = json.loads(file.read_text("utf-8"))
-        return content["collection"], Record(**content["record"])
+        return checked_row(content["collection"], Record(**content["record"]))
     except FileNotFoundError:  # another worker moved it on
         return None
-    except (ValueError, KeyError, TypeError, UnicodeDecodeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         bad = file.parent / "bad"
         bad.mkdir(exist_ok=True)
         file.rename(bad / file.name)
         return None
+
+
+def checked_row(collection: object, record: Record) -> tuple[str, Record]:
+    """Return both; raise ValueError unless Chroma would store it, in a staging collection.
+
+    One row it refuses would hold up all that wait behind it.
+    """
+    metadata: object = record.metadata
+    usable = (
+        isinstance(collection, str)
+        and _STAGING_NAME.fullmatch(collection)
+        and all(isinstance(text, str) and text for text in (record.id, record.document))
+        and isinstance(metadata, dict)
+        and metadata
+        and all(map(is_storable, metadata.values()))
+    )
+    if not usable:
+        raise ValueError("no row of ours")
+    return str(collection), record
+
+
+def is_storable(value: object) -> bool:
+    """Say whether Chroma takes a metadata value."""
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(entry, str) for entry in value)
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return isinstance(value, str | float)
 
 
 # ------------------------------------------------------------------------------
@@ -3678,8 +3848,21 @@ class CuratedReader:
             return False
         sets = [found for domain, stamp in stamps if (found := self._read(domain, stamp))]
         prints = [s.header.fingerprint for s in sets if s.header.fingerprint]
-        self.loaded = Loaded(build_index(sets), prints[0] if prints else None, stamps)
+        index = build_index(sets)
+        self._tell_models_apart(index, prints)
+        self.loaded = Loaded(index, prints[0] if prints else None, stamps)
         return True
+
+    def _tell_models_apart(self, index: RecallIndex, prints: Sequence[Fingerprint]) -> None:
+        if index.dimension or not prints:
+            self.alerts.clear("comparing lessons")
+            return
+        names = " and ".join(dict.fromkeys(p.name or "an unnamed model" for p in prints))
+        self.alerts.warn(
+            "comparing lessons",
+            f"the domains' lessons do not all have vectors of one model ({names}): lessons are "
+            "recalled by words alone; run `lessons re-embed` for each domain",
+        )
 
     def _read(self, domain: str, stamp: Stamp) -> PublishedSet | None:
         known = self._sets.get(domain)
@@ -3790,15 +3973,30 @@ def _proof_kind(cited: Sequence[int], reading: Reading) -> EvidenceKind | None:
 
 def _find_quote(quote: str, reading: Reading, places: Sequence[int]) -> _Quoted | None:
     """Return where a quote stands, spacing aside; assistant lines come last."""
-    words = quote.strip("\"'`“”„«»….").split()
-    if not words:
+    wanted = " ".join(quote.strip("\"'`“”„«»….").split())
+    if not wanted:
         return None
-    pattern = re.compile(r"\s+".join(re.escape(word) for word in words))
     ordered = sorted(places, key=lambda place: reading.turns[place].role == "assistant")
     for place in ordered:
-        if match := pattern.search(reading.texts[place]):
-            return _Quoted(place, match.start(), match.end())
+        if span := _find_spaced(wanted, reading.texts[place]):
+            return _Quoted(place, *span)
     return None
+
+
+def _find_spaced(wanted: str, text: str) -> tuple[int, int] | None:
+    """Return the stretch of `text` that is `wanted` with other spacing.
+
+    A pattern of words and spaces would need seconds for `a a a ...`, all chats waiting.
+    """
+    words = list(re.finditer(r"\S+", text))
+    joined = " ".join(word.group() for word in words)
+    found = joined.find(wanted)
+    if found < 0:
+        return None
+    starts = list(accumulate((len(word.group()) + 1 for word in words), initial=0))
+    first, last = (bisect_right(starts, at) - 1 for at in (found, found + len(wanted) - 1))
+    start = words[first].start() + found - starts[first]
+    return start, words[last].start() + found + len(wanted) - starts[last]
 
 
 def _width(text: str) -> int:
@@ -4053,6 +4251,8 @@ def is_thin(text: str, reading: Reading) -> bool:
 
 CHATS_KEPT = 5_000
 PAUSE_SECONDS = 30.0
+CHECK_SECONDS = 60.0
+"""A fingerprint that takes longer is given up: a call that never ends must not be the last one."""
 SMALL_ENOUGH = 40_000
 """Lessons times views that are scored on the event loop: about 3 ms at most."""
 
@@ -4069,8 +4269,10 @@ class Limits(NamedTuple):
 class Recaller:
     """Recalls from a reader's lessons; remembers what each chat has been shown."""
 
-    def __init__(self, reader: CuratedReader, alerts: Alerts) -> None:
-        self.reader, self.alerts = reader, alerts
+    def __init__(
+        self, reader: CuratedReader, alerts: Alerts, check_seconds: float = CHECK_SECONDS
+    ) -> None:
+        self.reader, self.alerts, self.check_seconds = reader, alerts, check_seconds
         self.shown: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self.paused_until = 0.0
         self._refreshing: asyncio.Task[bool] | None = None
@@ -4148,7 +4350,11 @@ class Recaller:
         await asyncio.shield(self._checking[1])
 
     async def _compare(self, function: Any, loaded: Loaded) -> None:
-        found = await HostEmbedder(function).fingerprint()
+        try:
+            async with asyncio.timeout(self.check_seconds):
+                found = await HostEmbedder(function).fingerprint()
+        except TimeoutError:
+            raise EmbedError("the embedding engine did not answer in time") from None
         stored = loaded.fingerprint
         if stored is None or not stored.matches(found):
             raise EmbeddingMismatch(
@@ -4427,10 +4633,17 @@ async def distill(
         cut = "finish_reason length" in str(error)
         return Outcome(counts={"cut-off" if cut else "unreadable": 1}, warning=str(error))
     except ModelError as error:
-        return Outcome(counts={"endpoint-failed": 1}, warning=str(error))
+        return Outcome(counts={"endpoint-failed": 1}, warning=_unechoed(str(error), messages))
     return await asyncio.to_thread(
         read_reply, reply, turns, origin, max_lessons=max_lessons, injected=injected
     )
+
+
+def _unechoed(warning: str, messages: Sequence[Mapping[str, str]]) -> str:
+    """Return the warning, without its text where an endpoint repeats the transcript in it."""
+    if repeats(warning, messages[-1]["content"]):
+        return "the distill model failed; its message repeats a chat and is left out"
+    return warning
 
 
 def _judge(
@@ -4506,8 +4719,9 @@ def _reply_warning(reason: str, reply: ChatReply) -> str:
 # filter/learner.py: Learning from finished answers, in the background: usage events and candidates.
 
 
-UNSAVED_CHATS = ("temporary:", "local:", "channel:")
 Result = TypeVar("Result")
+DISTILL_SECONDS_LIMIT = 600
+"""Longest time one distillation may hold its place in the queue, whatever the valve says."""
 
 
 class Exchange(NamedTuple):
@@ -4580,25 +4794,26 @@ class Learner:
             self.spool.append_usage(domain, usage)
 
     async def _distill(self, exchange: Exchange, valves: LessonsValves) -> None:
-        turns = await asyncio.to_thread(read_transcript, exchange.messages)
-        reason = skip_reason(
-            turns,
-            finish_reason=exchange.finish_reason,
-            min_reply_chars=valves.distill_min_reply_chars,
-        )
+        turns, reason = await asyncio.to_thread(read_and_check, exchange, valves)
         caps = (valves.distill_daily_cap, valves.distill_user_daily_cap)
         if not reason and not self.caps.take(exchange.user, *caps):
             reason = "daily-cap"
         if reason:
             self._count(f"skipped:{reason}", valves)
             return
-        origin = await asyncio.to_thread(self._origin, exchange, valves)
+        try:
+            model = await model_name(exchange, valves)
+        except ModelError as error:
+            self._count("endpoint-failed", valves)
+            self.alerts.warn("distilling", str(error))
+            return
+        origin = await asyncio.to_thread(self._origin, exchange, valves, model)
         if origin is None:
             return
         outcome = await distill(
             turns,
             origin,
-            self._asker(exchange, valves),
+            self._asker(exchange, valves, model),
             max_lessons=valves.distill_max_lessons,
             injected=exchange.injected,
         )
@@ -4614,36 +4829,33 @@ class Learner:
             )
             self.worker.spawn(self.drain)
 
-    def _origin(self, exchange: Exchange, valves: LessonsValves) -> Origin | None:
+    def _origin(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin | None:
         made: list[Origin] = []
-        self._spooled(lambda: made.append(self._named(exchange, valves)))
+        self._spooled(lambda: made.append(self._named(exchange, valves, model)))
         return made[0] if made else None
 
-    def _named(self, exchange: Exchange, valves: LessonsValves) -> Origin:
+    def _named(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin:
         return Origin(
             domain=valves.domain_names()[0],
             message_ref=digest("message", exchange.message),
             chat_ref=self._ref(exchange.chat),
             user_ref=self._ref(exchange.user),
             at=utc_stamp(),
-            model=valves.distill_model or exchange.chat_model,
+            model=model,
         )
 
     def _asker(
-        self, exchange: Exchange, valves: LessonsValves
+        self, exchange: Exchange, valves: LessonsValves, name: str
     ) -> Callable[[list[dict[str, str]]], Awaitable[ChatReply]]:
-        seconds = float(max(1, valves.distill_timeout_s))
+        seconds = float(min(max(1, valves.distill_timeout_s), DISTILL_SECONDS_LIMIT))
 
         async def ask(messages: list[dict[str, str]]) -> ChatReply:
             try:
                 async with asyncio.timeout(seconds + 2.0):
                     if valves.distill_url.strip():
-                        model = http_model(valves, exchange.chat_model, seconds)
+                        model = http_model(valves, name, seconds)
                         return await in_daemon_thread(lambda: model.ask(messages))
-                    chosen = await host_model_id(
-                        exchange.app, valves.distill_model.strip(), exchange.chat_model
-                    )
-                    return await ask_host_model(exchange.app, chosen, exchange.user, messages)
+                    return await ask_host_model(exchange.app, name, exchange.user, messages)
             except TimeoutError:
                 raise ModelError(f"the distill model gave no answer in {seconds:.0f} s") from None
 
@@ -4671,10 +4883,13 @@ class Learner:
 
 
 def private(exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> str | None:
-    """Return why this exchange leaves nothing behind at all, not even a usage event."""
+    """Return why this exchange leaves nothing behind at all, not even a usage event.
+
+    A prefix with a colon marks every chat that is not saved (`temporary:`, `local:`, `channel:`).
+    """
     if not contribute:
         return "opted-out"
-    if exchange.internal or exchange.chat.startswith(UNSAVED_CHATS):
+    if exchange.internal or ":" in exchange.chat:
         return "private"
     if not exchange.chat and not valves.distill_api_chats:
         return "api-chat"
@@ -4694,10 +4909,31 @@ def refusal(exchange: Exchange, valves: LessonsValves) -> str | None:
     return None
 
 
-def http_model(valves: LessonsValves, chat_model: str, seconds: float) -> HttpModel:
+def read_and_check(
+    exchange: Exchange, valves: LessonsValves
+) -> tuple[tuple[Turn, ...], str | None]:
+    """Return the turns, and why no model is asked about them: blocking (5,000 messages: 3 s)."""
+    turns = read_transcript(exchange.messages)
+    reason = skip_reason(
+        turns,
+        finish_reason=exchange.finish_reason,
+        min_reply_chars=valves.distill_min_reply_chars,
+    )
+    return turns, reason
+
+
+async def model_name(exchange: Exchange, valves: LessonsValves) -> str:
+    """Return which model distills this exchange; raise ModelError."""
+    chosen = valves.distill_model.strip()
+    if valves.distill_url.strip():
+        return chosen or exchange.chat_model
+    return await host_model_id(exchange.app, chosen, exchange.chat_model)
+
+
+def http_model(valves: LessonsValves, name: str, seconds: float) -> HttpModel:
     """Return the client of the configured endpoint."""
     key = valves.distill_api_key or os.environ.get("LESSONS_LLM_API_KEY", "")
-    return HttpModel(valves.distill_url.strip(), valves.distill_model or chat_model, key, seconds)
+    return HttpModel(valves.distill_url.strip(), name, key, seconds)
 
 
 async def in_daemon_thread(work: Callable[[], Result]) -> Result:
@@ -4737,6 +4973,12 @@ def utc_stamp() -> str:
 
 CARRIER = "lessons_loop"
 """Key in `__metadata__`, the one object inlet, request and outlet of an answer share."""
+RECALL_SECONDS_LIMIT = 30.0
+"""Longest time recall may hold a chat back, whatever the valve says."""
+LESSONS_LIMIT = 64
+"""Most lessons of one question: an event holds that many keys."""
+SHOW_SECONDS = 30.0
+"""Longest time the user's browser is waited for."""
 Body = dict[str, Any]
 Emitter = Callable[[dict[str, Any]], Awaitable[Any]]
 
@@ -4834,9 +5076,7 @@ class Filter:
             return body
         started = time.monotonic()
         question = read_question(body["messages"], metadata)
-        limits = Limits(
-            valves.top_k, valves.token_budget, valves.floor(), valves.recall_timeout_ms / 1000
-        )
+        limits = limits_of(valves)
         chat = str((metadata or {}).get("chat_id") or "")
         app = getattr(request, "app", None)
         backend = self._ready(valves)
@@ -4890,10 +5130,15 @@ async def tick(owner: object) -> None:
         return
     try:
         await asyncio.to_thread(backend.reader.refresh)
-        if await asyncio.to_thread(backend.learner.spool.waiting):
-            await backend.learner.drain()
+        await backend.learner.drain()
     except Exception as error:  # the timer must survive whatever a file can hold
         backend.reader.alerts.warn("refreshing", f"refreshing lessons failed: {first_line(error)}")
+
+
+def limits_of(valves: LessonsValves) -> Limits:
+    """Return the limits of one question, nonsensically large ones cut down."""
+    seconds = min(valves.recall_timeout_ms / 1000, RECALL_SECONDS_LIMIT)
+    return Limits(min(valves.top_k, LESSONS_LIMIT), valves.token_budget, valves.floor(), seconds)
 
 
 def carried(lessons: tuple[Curated, ...], text: str) -> Body:
@@ -4908,9 +5153,10 @@ async def show(emitter: Emitter, lessons: tuple[Curated, ...]) -> None:
     """Tell the user which lessons were used: a status line, then each as a source."""
     count = len(lessons)
     line = f"Using {count} learned lesson{'s' if count > 1 else ''}"
-    await emitter({"type": "status", "data": {"description": line, "done": True}})
-    for curated in lessons:
-        await emitter({"type": "source", "data": lesson_source(curated)})
+    async with asyncio.timeout(SHOW_SECONDS):
+        await emitter({"type": "status", "data": {"description": line, "done": True}})
+        for curated in lessons:
+            await emitter({"type": "source", "data": lesson_source(curated)})
 
 
 def lesson_source(curated: Curated) -> Body:
@@ -4932,7 +5178,7 @@ def user_valves(user: Body | None) -> LessonsUserValves:
     if isinstance(stored, LessonsUserValves):
         return stored
     values = stored if isinstance(stored, Mapping) else getattr(stored, "__dict__", {})
-    return LessonsUserValves(**{k: v for k, v in values.items() if isinstance(v, bool)})
+    return LessonsUserValves.model_validate(dict(values))
 
 
 def read_exchange(body: Body, user: Body | None, metadata: Body | None, request: Any) -> Exchange:
@@ -4944,6 +5190,7 @@ def read_exchange(body: Body, user: Body | None, metadata: Body | None, request:
         for m in (messages if isinstance(messages, list) else [])
     )
     last = copied[-1] if copied and isinstance(copied[-1], dict) else {}
+    finish = last.get("finish_reason") if last.get("role") == "assistant" else None
     found = meta.get(CARRIER)
     used = found if isinstance(found, Mapping) else {}
     return Exchange(
@@ -4952,7 +5199,7 @@ def read_exchange(body: Body, user: Body | None, metadata: Body | None, request:
         message=str(body.get("id") or last.get("id") or ""),
         user=str((user or {}).get("id") or meta.get("user_id") or ""),
         chat_model=str(body.get("model") or ""),
-        finish_reason=last.get("finish_reason") if last.get("role") == "assistant" else None,
+        finish_reason=finish if isinstance(finish, str) else None,
         recalled=used.get("keys") or {},
         injected=tuple(used.get("texts") or ()),
         internal=bool(meta.get("internal") or meta.get("automation_id")),
