@@ -15,8 +15,9 @@ import numpy as np
 
 from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.models import Curated, Lesson
+from lessons_loop.promote.opposition import contradicts, missing, subsequence
 from lessons_loop.promote.records import Neighbour
-from lessons_loop.promote.wording import EXCEPTIONS, TURNING, Word, has_condition, opposed, words_of
+from lessons_loop.promote.wording import EXCEPTIONS, TURNING, Word, has_condition, words_of
 
 DUP_THRESHOLD = 0.90
 RELATED_FLOOR = 0.73
@@ -41,14 +42,14 @@ class Comparison(NamedTuple):
 def compare(new: Lesson, old: Lesson, cosine: float, threshold: float) -> Comparison:
     """Return the relation; the same key is a duplicate whatever the cosine."""
     mine, theirs = words_of(new.text), words_of(old.text)
-    new_only, old_only = _missing(mine, theirs), _missing(theirs, mine)
+    new_only, old_only = missing(mine, theirs), missing(theirs, mine)
     shown = (_shown(new_only), _shown(old_only))
     if new.key == old.key or (cosine >= threshold and _repeats(new, old, mine, theirs)):
         return Comparison(DUPLICATE, *shown)
     far = cosine < SURELY_RELATED and _overlap(mine, theirs) < LEAST_OVERLAP
     if cosine < RELATED_FLOOR or far:
         return Comparison(UNRELATED, *shown)
-    conflict = _contradicts(mine, theirs, new_only, old_only)
+    conflict = contradicts(new.text, old.text)
     return Comparison(CONFLICT if conflict else RELATED, *shown)
 
 
@@ -93,7 +94,7 @@ def _repeats(new: Lesson, old: Lesson, mine: Sequence[Word], theirs: Sequence[Wo
         return False
     if _takes_back(theirs) - _takes_back(mine) or not _same_situation(new, old):
         return False
-    matched = _subsequence(mine, theirs)
+    matched = subsequence(mine, theirs)
     return matched is not None and not _turned(matched, theirs)
 
 
@@ -106,19 +107,6 @@ def _same_situation(new: Lesson, old: Lesson) -> bool:
     known = {word.form.casefold() for word in words_of(f"{old.trigger} ; {old.text}")}
     triggers = words_of(new.trigger)
     return all(word.form.casefold() in known for word in triggers if word.hard or word.negated)
-
-
-def _subsequence(mine: Sequence[Word], theirs: Sequence[Word]) -> list[int] | None:
-    """Return where each of `mine` stands in `theirs`, in order; None when one is missing."""
-    matched, at = [], 0
-    for word in mine:
-        while at < len(theirs) and theirs[at].signed != word.signed:
-            at += 1
-        if at == len(theirs):
-            return None
-        matched.append(at)
-        at += 1
-    return matched or None
 
 
 def _turned(matched: Sequence[int], theirs: Sequence[Word]) -> bool:
@@ -136,22 +124,6 @@ def _overlap(mine: Sequence[Word], theirs: Sequence[Word]) -> float:
     return len(forms & {word.form for word in theirs}) / len(forms) if forms else 1.0
 
 
-def _missing(mine: Iterable[Word], theirs: Iterable[Word]) -> tuple[Word, ...]:
-    known = {word.signed for word in theirs}
-    return tuple(word for word in mine if word.signed not in known)
-
-
 def _shown(words: Iterable[Word]) -> tuple[str, ...]:
     named = (f"not {word.shown}" if word.negated else word.shown for word in words)
     return tuple(dict.fromkeys(named))
-
-
-def _contradicts(
-    mine: Sequence[Word], theirs: Sequence[Word], new_only: Sequence[Word], old_only: Sequence[Word]
-) -> bool:
-    flipped = {word.form for word in new_only} & {word.form for word in theirs}
-    flipped |= {word.form for word in old_only} & {word.form for word in mine}
-    swapped = any(word.hard for word in new_only) and any(word.hard for word in old_only)
-    opposite = any(opposed(a.form, b.form) for a in new_only for b in old_only)
-    reordered = not new_only and _subsequence(mine, theirs) is None
-    return bool(flipped) or swapped or opposite or reordered

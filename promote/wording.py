@@ -8,8 +8,12 @@ A word under a negation is another word than the same one without: `divide` and
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
+from lessons_loop.promote.imperative import Mood, mood_of
 from lessons_loop.promote.language import word_set
 
 _STOP = word_set(
@@ -32,6 +36,12 @@ _NEGATING_PHRASES = re.compile(
     re.IGNORECASE,
 )
 _SCOPE_ENDS = word_set("when if because since so but and or then as for where wenn weil quand")
+_PHRASE_ENDS = word_set("to for on in für auf bei pour dans para en per in voor op для")
+"""Words that end what stands behind "instead of": one phrase, not the rest of the clause."""
+_LISTING = re.compile(r"\s*(?!(?:but|then|use|instead)\b)\S+(?:\s+[^\s,;.]+){0,2}?(?:,|\s+n?or\b)")
+"""What follows a comma inside a list: `never by LIKE, ILIKE or = on …`."""
+_ALTERNATIVE = re.compile(r"\s*(?!(?:it|they|you|this|that|else|the|a|an)\b)\S")
+_PART = re.compile(r"[.;:!?]\s+|,?\s+(?=(?:because|since|otherwise|so that|weil|denn|sonst)\b)")
 TURNING = word_set(
     "off out down before after above below under over more less least most min max minimum maximum "
     "first last unless except only until on up in from to or "
@@ -56,6 +66,8 @@ _OPPOSITES = {
 _CHUNK = re.compile(
     r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w,])|[^\s,;()\[\]{}\"'`“”‘’、。，；：「」]+|[;,]|(?<=[^\s])[.:](?=\s|$)"
 )
+_QUOTED = re.compile(r"[\"'`‘“]([^\s\"'`’”]+)[\s]?[\"'`’”]")
+"""One word in quotes stands for itself, as a name does."""
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _NUMBER = re.compile(r"^[<>=~]*\d[\d.,]*%?$")
 _IDENTIFIER = re.compile(
@@ -73,6 +85,8 @@ class Word(NamedTuple):
     hard: bool
     """A number, an identifier or a name: another one means another thing."""
     clause: int
+    advice: bool = True
+    """False: it only explains why."""
 
     @property
     def signed(self) -> tuple[str, bool]:
@@ -80,28 +94,70 @@ class Word(NamedTuple):
         return self.form, self.negated
 
 
+@lru_cache(maxsize=8192)
 def words_of(text: str) -> tuple[Word, ...]:
     """Return the meaning-carrying words of `text`, in order."""
     marked = _NEGATING_PHRASES.sub(" instead-of ", text)
-    found: list[Word] = []
-    negated, clause = False, 0
-    bare_at = -1  # a negator with nothing behind it negates its clause: "nutze das nicht"
-    for chunk in (*_CHUNK.findall(marked), ";"):
+    reader = _Reader(marked)
+    for chunk in _CHUNK.finditer(marked):
+        reader.take(chunk.group(), marked[chunk.end() :], chunk.start())
+    reader.end_clause()
+    return tuple(reader.found)
+
+
+def _reasons(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of the parts that advise nothing; the first part always advises."""
+    breaks = [found.end() for found in _PART.finditer(text)]
+    for start, end in pairwise([*breaks, len(text)]):
+        if mood_of(text[start:end]) is Mood.STATEMENT:
+            yield start, end
+
+
+class _Reader:
+    """Collects words, keeping track of clause and negation."""
+
+    def __init__(self, text: str) -> None:
+        self.found: list[Word] = []
+        self._reasons = tuple(_reasons(text))
+        self._quoted = frozenset(found.start(1) for found in _QUOTED.finditer(text))
+        self._negator = ""
+        self._clause = 0
+        self._bare_at = -1  # a negator with nothing behind it negates its clause
+
+    def take(self, chunk: str, rest: str, place: int) -> None:
+        """Read one chunk; `rest` is the text behind it."""
         bare = chunk.strip(".:!?…")
         if not bare or bare in ",;":
-            if bare_at == len(found):
-                found = _negate_clause(found, clause)
-            negated, clause, bare_at = False, clause + 1, -1
-            continue
+            if not (self._negator and chunk == "," and _LISTING.match(rest)):
+                self.end_clause()
+            return
         lower = bare.casefold().replace("’", "'")
         if (lower in _NEGATORS and not bare.isupper()) or lower == "instead-of":
-            negated, bare_at = True, len(found)
-            continue
-        negated = negated and lower not in _SCOPE_ENDS
-        found.extend(_words(bare, lower, negated, clause, first=not found))
+            self._negator, self._bare_at = lower, len(self.found)
+            if chunk[-1] in ".!?":
+                self.end_clause()
+            return
+        if not bare.isupper() and self._ends_scope(lower, rest):
+            self._negator = ""
+        advice = not any(start <= place < end for start, end in self._reasons)
+        words = _words(bare, lower, bool(self._negator), self._clause, first=not self.found)
+        hard = any(word.hard for word in words) or place in self._quoted
+        self.found += [word._replace(advice=advice, hard=hard) for word in words]
         if chunk[-1] in ".:!?":
-            negated, clause, bare_at = False, clause + 1, -1
-    return tuple(found)
+            self._negator, self._bare_at = "", -1
+            self._clause += 1
+
+    def end_clause(self) -> None:
+        """Close a clause: `nutze das nicht` negates all of it."""
+        if self._bare_at == len(self.found):
+            self.found = _negate_clause(self.found, self._clause)
+        self._negator, self._bare_at = "", -1
+        self._clause += 1
+
+    def _ends_scope(self, lower: str, rest: str) -> bool:
+        if lower in ("or", "nor"):
+            return not _ALTERNATIVE.match(rest)
+        return lower in _SCOPE_ENDS or (self._negator == "instead-of" and lower in _PHRASE_ENDS)
 
 
 def _negate_clause(words: list[Word], clause: int) -> list[Word]:

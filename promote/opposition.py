@@ -1,0 +1,136 @@
+"""Tell whether two lessons about the same thing cannot both be followed.
+
+A negation contradicts only what the other lesson advises: forbidding a way that the
+other one does not take, or that it names while explaining why, is none.
+Covered: advised here and forbidden or gone there, another number, name or identifier
+in the same place, opposite words, the same words in another order.
+Not covered: contradictions that need knowledge of the subject.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import groupby
+from typing import NamedTuple
+
+from lessons_loop.promote.language import word_set
+from lessons_loop.promote.wording import TURNING, Word, opposed, words_of
+
+_LINKING = word_set("or in on from to up out until")
+LONGEST_SWAP = 3
+"""Words that may stand in one place of either text and still be one thing for another."""
+_GONE = re.compile(
+    r"[`'\"]?(\S+?)[`'\"]? (?:is|are|was|were|has been|have been) (?:now |since )?"
+    r"(?:gone|removed|rejected|refused|deprecated|obsolete|unsupported|replaced)\b",
+    re.IGNORECASE,
+)
+
+
+class _Stance(NamedTuple):
+    words: tuple[Word, ...]
+    advised: frozenset[str]
+    """Forms."""
+    forbidden: tuple[frozenset[str], ...]
+    """Forms of each negated phrase."""
+    hard: frozenset[str]
+
+
+def contradicts(new: str, old: str) -> bool:
+    """Say whether one text advises what the other forbids, or puts another thing in its place."""
+    mine, theirs = _stance(new), _stance(old)
+    if _forbids(mine, theirs) or _forbids(theirs, mine):
+        return True
+    return (
+        _opposes(mine.words, theirs.words)
+        or _reorders(mine.words, theirs.words)
+        or _swaps(mine.words, theirs.words)
+    )
+
+
+def _stance(text: str) -> _Stance:
+    words = words_of(text)
+    return _Stance(
+        words,
+        frozenset(word.form for word in words if word.advice and not word.negated),
+        (*_phrases(words), *_gone(text)),
+        frozenset(word.form for word in words if word.hard),
+    )
+
+
+def _phrases(words: Iterable[Word]) -> Iterator[frozenset[str]]:
+    """Yield what is negated: of advice every word, of an explanation what it names."""
+    for (negated, _), run in groupby(words, lambda word: (word.negated, word.clause)):
+        told = [word for word in run if word.hard or word.advice]
+        forms = frozenset(word.form for word in told if word.form not in _LINKING)
+        if negated and forms:
+            yield forms
+
+
+def _gone(text: str) -> Iterator[frozenset[str]]:
+    for found in _GONE.findall(text):
+        if forms := frozenset(word.form for word in words_of(found) if word.hard):
+            yield forms
+
+
+def _forbids(one: _Stance, other: _Stance) -> bool:
+    """Say whether `one` forbids what `other` advises; a thing it advises itself is no ban."""
+    return any(_hits(phrase, one, other) for phrase in one.forbidden)
+
+
+def _hits(phrase: frozenset[str], one: _Stance, other: _Stance) -> bool:
+    banned = frozenset().union(*other.forbidden)
+    met = {form for form in phrase & other.advised if form not in one.advised | banned}
+    named = phrase & one.hard
+    if named and not met & named:
+        return False
+    if any(opposed(form, advised) for form in phrase for advised in other.advised):
+        return False  # not after the join: before it
+    most = len(met) * 2 > len(phrase)
+    return most or (bool(named) and (len(met) > 1 or len(phrase) == 2))
+
+
+def _opposes(mine: Sequence[Word], theirs: Sequence[Word]) -> bool:
+    return any(
+        opposed(a.form, b.form) and a.negated == b.negated
+        for a in missing(mine, theirs)
+        for b in missing(theirs, mine)
+    )
+
+
+def _reorders(mine: Sequence[Word], theirs: Sequence[Word]) -> bool:
+    """Say whether the new text has the old one's words, in another order: `cents to euros`."""
+    told = [word for word in mine if not word.negated and word.form not in TURNING]
+    return not missing(mine, theirs) and bool(told) and subsequence(told, theirs) is None
+
+
+def _swaps(mine: Sequence[Word], theirs: Sequence[Word]) -> bool:
+    """Say whether, between equal words, one number, name or identifier stands for another."""
+    left, right = [word.form for word in mine], [word.form for word in theirs]
+    for tag, a, b, c, d in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        if tag != "replace" or max(b - a, d - c) > LONGEST_SWAP:
+            continue
+        ours = {word.negated for word in mine[a:b] if word.hard and word.form not in right}
+        if ours & {word.negated for word in theirs[c:d] if word.hard and word.form not in left}:
+            return True
+    return False
+
+
+def missing(mine: Iterable[Word], theirs: Iterable[Word]) -> tuple[Word, ...]:
+    """Return the words of the one the other lacks, sign included."""
+    known = {word.signed for word in theirs}
+    return tuple(word for word in mine if word.signed not in known)
+
+
+def subsequence(mine: Sequence[Word], theirs: Sequence[Word]) -> list[int] | None:
+    """Return where each of `mine` stands in `theirs`, in order; None when one is missing."""
+    matched, at = [], 0
+    for word in mine:
+        while at < len(theirs) and theirs[at].signed != word.signed:
+            at += 1
+        if at == len(theirs):
+            return None
+        matched.append(at)
+        at += 1
+    return matched or None

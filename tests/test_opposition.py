@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from lessons_loop.promote.opposition import contradicts
+from lessons_loop.promote.wording import words_of
+
+SEED = (
+    "Look a machine up by equality on machine.serial_key, never by LIKE, ILIKE or = on serial_raw; "
+    "raw serials are spelled in many ways, so a text match finds the wrong machines or none."
+)
+HOURS = (
+    "For hours find the machine by machine.serial_key, join hours on machine_id and end with LIMIT."
+)
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        # what is forbidden here is not advised there
+        ("Look a machine up on machine.serial_key, never by a text match on serial_raw.", SEED),
+        ("Find a machine with machine.serial_key; do not search serial_raw with LIKE.", SEED),
+        ("Find the machine by machine.serial_key, never by a match on serial_raw.", HOURS),
+        ("Send max_out, not max_in, to o-models.", "Send max_out instead of max_in to o-models."),
+        # what only explains why advises nothing
+        ("Do not sum after the join.", "Sum before the join; a sum counts parents twice."),
+        ("Never quote the key.", "Escape the key; an escaped key survives the quote."),
+        # told again with other names around it
+        ("Await calls in a notebook; Jupyter runs a loop.", "In notebooks, await calls directly."),
+    ],
+)
+def test_negation_of_what_nobody_advises_is_none(new: str, old: str) -> None:
+    assert not contradicts(new, old) and not contradicts(old, new)
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ("Look a machine up by LIKE on serial_raw.", SEED),
+        ("Do not divide Stripe amounts by 100 for JPY.", "Divide Stripe amounts by 100 for JPY."),
+        ("Use logical_date; execution_date was removed.", "Use execution_date for the run."),
+        ("Read orders from wp_posts.", "Read wp_orders; new orders do not appear in wp_posts."),
+        ("Prefix documents with 'query: '.", "Prefix documents with 'passage: '."),
+        ("Cap uploads; the default is 1m.", "Cap uploads; the default is 100m."),
+        ("Await it instead of calling run_loop.", "Call run_loop instead of awaiting it."),
+        ("Load staging before production.", "Load production before staging."),
+        ("Never use LIKE or ILIKE.", "Use ILIKE."),
+    ],
+)
+def test_what_one_advises_and_other_bans_contradicts(new: str, old: str) -> None:
+    assert contradicts(new, old) and contradicts(old, new)
+
+
+def negated(text: str) -> set[str]:
+    return {word.form for word in words_of(text) if word.negated and word.form != "or"}
+
+
+def test_negated_list_is_negated_to_its_end() -> None:
+    assert negated("Match by id_a, never by id_b, id_c or id_d; use id_e.") == {
+        "id_b",
+        "id_c",
+        "id_d",
+    }
+    assert negated("Never scan id_a, use id_b.") == {"scan", "id_a"}
+
+
+def test_instead_of_ends_with_its_phrase() -> None:
+    assert negated("Send id_a instead of id_b to id_c.") == {"id_b"}
+
+
+def test_negation_ends_with_its_sentence() -> None:
+    assert "use" not in negated("Scan it not. Use id_b.")
