@@ -6,9 +6,10 @@ becomes the default, with one warning that names the field.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from pydantic import (
     BaseModel,
@@ -31,14 +32,20 @@ def usable(model: type[BaseModel], stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return the stored values a model accepts; the rest is left to its defaults."""
     kept: dict[str, Any] = {}
     for name, field in model.model_fields.items():
-        value = stored.get(name)
+        value, annotation = stored.get(name), cast(Any, field.annotation)
         if value is None or (value == "" and field.annotation is not str):
             continue
         try:
-            kept[name] = in_range(name, TypeAdapter(field.annotation).validate_python(value))
+            kept[name] = in_range(name, adapter_of(annotation).validate_python(value))
         except (ValidationError, ValueError, OverflowError):
             warn_valve(name, value, field.default, secret=bool(field.json_schema_extra))
     return kept
+
+
+@functools.cache
+def adapter_of(annotation: Any) -> TypeAdapter[Any]:
+    """Return the validator of a type; building one costs more than using it a hundred times."""
+    return TypeAdapter(annotation)
 
 
 def in_range(name: str, value: object) -> object:
@@ -138,7 +145,7 @@ class LessonsValves(LenientModel):
     def domain_names(self) -> tuple[str, ...]:
         """Return the usable domain names in order, each once."""
         names = [name.strip().lower() for name in self.domains.split(",")]
-        adapter = TypeAdapter(DomainName)
+        adapter = adapter_of(DomainName)
         good = []
         for name in dict.fromkeys(filter(None, names)):
             try:
