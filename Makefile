@@ -26,6 +26,7 @@ $(BIN)/python:
 	"$(PYTHON)" -m venv $(VENV)
 
 $(VENV)/.torch: | $(BIN)/python
+	@echo "installing torch and Open WebUI into $(VENV): about 3 GB, some minutes"
 	$(PIP) $(TORCH)
 	@touch $@
 
