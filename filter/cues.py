@@ -22,11 +22,13 @@ _HARMLESS_NO = re.compile(
 )
 _QUESTION = re.compile(r"(?:^|(?<=[.!?\n。！？]))[^.!?\n。！？]{0,1300}[?？]")
 _REJECTS = re.compile(
-    r"""(?:^|(?<=[.!?\n]\s)|(?<=\n))\W{0,9}(?:no|nope|nein|non|não|нет)\b(?!-)
+    r"""(?:^|(?<=[.!?\n]\s)|(?<=\n))\W{0,9}(?:(?:hm+|well|oh|ah|uh|um|sorry|but|äh*m?|ach|aber|eh|euh|ben|bueno|pero)\W{1,4})?
+        (?:no|nope|nein|non|não|нет)\b(?!-)
     |\b(?:wrong|incorrect|inaccurate|mistaken
         |(?:is|was|does|do|did|that)(?:n't|n’t|\ not)\ (?:right|correct|true|work\w*|match\w*
             |look\ right|what\ i|help\w*|valid|the\ case)
         |not\ (?:right|correct|true|what\ i|working)|still\ (?:fail\w*|broken|wrong|the\ same|not)
+        |(?:is|are|it's)\ still
         |not\ what|didn't\ (?:work|help)|(?:no|same)\ (?:difference|effect|change|error)
         |i\ (?:don't\ think|doubt)|revert\ (?:it|that|this)|roll\ (?:it|that)\ back|undo\ it
         |broke\ (?:it|the|my)|nonsense|worse|still\ (?:get|see)\w*|can't\ be
@@ -84,7 +86,7 @@ _CONFIRMS = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _BUT = re.compile(
-    r"\b(?:but|however|except|although|still|aber|jedoch|mais|pero|ma|mas|porém)\b|но\b|但|不过|でも|しかし|けど",
+    r"\b(?:but|however|except|although|still|aber|jedoch|mais|pero|ma|mas|porém|но)\b|但|不过|でも|しかし|けど",
     re.IGNORECASE,
 )
 _BY_NOW = re.compile(
@@ -97,9 +99,16 @@ _THANKS = re.compile(
     r"""\b(?:thanks|thank\ you|thx|ty|cheers|nice|cool|good|yes|yep|ok(?:ay)?
         |danke|vielen\ dank|ja|gut|merci|oui|gracias|s[íi]|bien|grazie|sì|bene|obrigad[oa]
         |sim|bom)\b
-    |спасибо|да\b|хорошо|谢谢|感谢|好的
+    |спасибо|\bда\b|хорошо|谢谢|感谢|好的
     |ありがと|助かり|はい|了解""",
     re.VERBOSE | re.IGNORECASE,
+)
+
+
+_WISHES = re.compile(
+    r"\b(?:please|could|would|can you|i(?:'d| would) (?:like|prefer)|bitte|könn\w+|s'il vous|stp"
+    r"|por favor|per favore|puoi|pourr\w+)\b|пожалуйста|请|ください",
+    re.IGNORECASE,
 )
 
 
@@ -108,7 +117,9 @@ def corrects(remark: str) -> bool:
     plain = _HARMLESS_NO.sub(" ", _remark_ends(remark))
     if _opens_agreeing(plain) or _BY_NOW.search(plain):
         return False
-    return bool(_REJECTS.search(plain)) or (_advises(plain) and not _CONFIRMS.search(plain))
+    if _REJECTS.search(plain) or _takes_back(plain):
+        return True
+    return _advises(plain) and not _CONFIRMS.search(plain)
 
 
 def confirms(remark: str) -> bool:
@@ -120,12 +131,19 @@ def confirms(remark: str) -> bool:
 
 def accepts(remark: str) -> bool:
     """Say whether a short remark ends the matter: a confirmation or plain thanks."""
-    thanked = len(remark) <= 80 and _THANKS.search(remark) is not None
-    return not corrects(remark) and (thanked or confirms(remark))
+    thanked = len(remark) <= 80 and _THANKS.search(remark) and not _BUT.search(remark)
+    return not corrects(remark) and (bool(thanked) or confirms(remark))
 
 
 def _advises(plain: str) -> bool:
     return _ADVISES.search(_QUESTION.sub(" ", plain)) is not None
+
+
+def _takes_back(plain: str) -> bool:
+    """Say whether a remark thanks or agrees and goes on with `but ...`; wishes are no objection."""
+    stated = _QUESTION.sub(" ", plain).lstrip()
+    polite = _THANKS.match(stated) or _CONFIRMS.match(stated)
+    return bool(polite and _BUT.search(stated) and not _WISHES.search(stated))
 
 
 def _opens_agreeing(plain: str) -> bool:

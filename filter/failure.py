@@ -20,6 +20,9 @@ _ERROR_OPENING = re.compile(
           |denied|forbidden|unauthorized|invalid|cannot|can't|could\ not|couldn't|unable\ to
           |no\ such|not\ (?:found|allowed|permitted|authorized)|unknown|unrecogni[sz]ed|unsupported
           |permission|access)\b(?!\ (?:granted|rate|ok|log|count|budget))
+      |[\w./+-]{1,60}:(?:\d+:){0,2}\ (?:
+          (?:fatal\ )?(?:error|fatal|panic|fehler|erreur)(?:\[\w+\])?(?:\ \(|:)
+          |(?:cannot|can't|could\ not|unable\ to|invalid|unrecogni[sz]ed|unknown|unsupported)\ )
       |traceback\ \(most\ recent
       |(?:[a-z_]\w*\.)*[A-Za-z]*(?:Error|Exception|Fault|Timeout|Warning)\b(?:\s*[:(]|$)
       |(?:HTTP(?:/[\d.]+)?\s+|status(?:\s+code)?[:=\s]+)[45]\d\d\b

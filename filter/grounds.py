@@ -21,6 +21,7 @@ from lessons_loop.filter.terms import (
     numbers_in,
     pieces_of,
     serials_in,
+    slashed_in,
     versions_in,
 )
 
@@ -50,7 +51,9 @@ def name_fault(name: Name, reading: Reading, symptoms: bool) -> str | None:
     prose = list(reading.where("assistant"))
     results = list(reading.where("result"))
     if not name.firm:
-        known = [*prose, *(p for p in results if reading.turns[p].failed)]
+        good = [p for p in results if not reading.turns[p].failed and _stands(name, reading, [p])]
+        before = [p for p in prose if p < good[0]] if good else prose
+        known = [*before, *(p for p in results if reading.turns[p].failed)]
         told = _stands(name, reading, results) and not _stands(name, reading, known)
         product = name.written.isalpha() and len(name.written) >= 5
         return "tool-only" if told and not product else None
@@ -97,7 +100,7 @@ def label_fault(part: str, reading: Reading) -> str | None:
         # Behind a colon it is an image's tag, not a version somebody asked about.
         if not re.search(rf"(?<![\w.:]){re.escape(version)}(?![\w.]\d)", own):
             return "one-off-number"
-    if any(name in told and name not in own for name in full_names_in(part)):
+    if any(name in told and name not in own for name in full_names_in(part) + slashed_in(part)):
         return "tool-only"
     return None
 
@@ -114,7 +117,9 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
     if turn.role in ("user", "call"):
         return True
     if turn.role == "result":
-        return turn.failed and _names_error(number, part)
+        # A limit that an error named and a later call kept to is no value that came out.
+        kept = any(number in reading.numbers[p] for p in reading.where("call") if p > first)
+        return turn.failed and (kept or _names_error(number, part))
     tested = any(result > first for result in reading.proofs.results)
     return number in CONVERSIONS or (tested and len(number) <= 4)
 

@@ -40,8 +40,11 @@ class Reading:
 
     @cached_property
     def pieces(self) -> tuple[frozenset[str], ...]:
-        """Return the pieces of names in each turn."""
-        return tuple(piece_index(text) for text in self.texts)
+        """Return the pieces of names in each turn; a call's tool is one of its own words."""
+        tools = [turn.tool if turn.role == "call" else "" for turn in self.turns]
+        return tuple(
+            piece_index(f"{tool} {text}") for tool, text in zip(tools, self.texts, strict=True)
+        )
 
     @cached_property
     def numbers(self) -> tuple[frozenset[str], ...]:

@@ -55,7 +55,7 @@ _DATA_FILE = re.compile(
 _FULL_NAME = re.compile(r"(?<![\w.])(?=([A-ZÀ-Þ][a-zß-ÿ]+ [A-ZÀ-Þ][a-zß-ÿ]+)(?!\w))")
 _SERIAL = re.compile(
     r"\b(?!(?:CVE|RFC|ISO|UTF|SHA|AES|RSA|ANSI|ECMA|PEP|IEEE|DIN|EN|IEC|NIST|FIPS|CP|IBM|GPL|PCI)-?\d)"
-    r"(?:[A-Z]{2,8}-\d{3,12}|[A-Z]{2,6}\d{6,12})\b"
+    r"(?:[A-Z]{2,8}-\d{3,12}|[A-Z]-\d{4,12}|[A-Z]{2,6}\d{6,12})\b"
 )
 _API_GROUP = re.compile(
     r"\b(?:[\w-]+\.)*(?:k8s|kubernetes|istio|cert-manager|traefik|argoproj|coreos|helm)\.(?:io|sh|com)/"
@@ -126,6 +126,11 @@ def versions_in(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"(?<![\w.])\d+(?:\.\d+){2,}(?![\w])", text))
 
 
+def slashed_in(text: str) -> tuple[str, ...]:
+    """Return pairs such as `owner/repository`; also `read/write` is written so."""
+    return tuple(re.findall(r"(?<![\w/.-])[A-Za-z][\w.-]*/[\w-]+(?![\w/])", text))
+
+
 def full_names_in(text: str) -> tuple[str, ...]:
     """Return pairs of capitalised words: people, mostly, in languages that write them so."""
     return tuple(_FULL_NAME.findall(text))
@@ -176,17 +181,18 @@ def _firmness(bare: str, called: bool) -> bool | None:
     """Return True for a firm name, False for a loose one, None for an ordinary word."""
     if _PRODUCT_DOT.match(bare):
         return False
+    # `install/upgrade/rollback` is a list of words as often as a path
     firm = (
         called
         or "_" in bare
         or bare[0] in "@#$"
         or bare.startswith(("--", "./"))
         or bool(re.match(r"/[A-Za-z]", bare))
-        or bare.count("/") >= 2
+        or (bare.count("/") >= 2 and not re.fullmatch(r"[a-z]+(?:/[a-z]+)+", bare))
         or bool(re.search(r"[A-Za-z_]\.[A-Za-z_]", bare))
         or bool(_LOWER_CAMEL.match(bare))
     )
     if firm:
         return True
     mixed = any(map(str.isdigit, bare)) and any(map(str.isalpha, bare))
-    return False if mixed or _UPPER_CAMEL.match(bare) else None
+    return False if mixed or bare.count("/") >= 2 or _UPPER_CAMEL.match(bare) else None

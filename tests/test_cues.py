@@ -14,6 +14,11 @@ CORRECTIONS = [
     "you should use the orders table",
     "works, but the total is wrong",
     "thanks, but that's wrong",
+    "Thanks, but waiting tickets count as open too",
+    "Danke, aber Stornos zählen mit",
+    "hmm no, that makes it tiny",
+    "Well, no.",
+    "I changed it and it is still slow",
     "Nein, das ist die alte Tabelle",
     "Das stimmt nicht, Stornos müssen raus.",
     "Non, ce n'est pas la bonne colonne",
@@ -38,6 +43,7 @@ CONFIRMATIONS = [
     "Perfetto, funziona",
     "Perfeito, funcionou",
     "Отлично, работает",
+    "Точно, отлично",
     "对的,和财务一致",
     "経理の数字と一致しました。ありがとうございます。",
 ]
@@ -48,6 +54,8 @@ NEITHER = [
     "running...",
     "how does it work?",
     "interesting, will look at it some day",
+    "thanks, but could you also plot it?",
+    "good, but please add the totals",
     "",
 ]
 

@@ -30,6 +30,10 @@ FAILED = [
     "loading...\nfatal: not a git repository",
     "[error] worker exited",
     "Query timed out after 30 s",
+    "jq: error (at out.json:1): Cannot iterate over null (null)",
+    "src/main.c:3:5: error: expected ';'",
+    "gcc: fatal error: no input files\ncompilation terminated.",
+    "tar: invalid option -- 'q'",
 ]
 FINE = [
     "",
@@ -45,6 +49,8 @@ FINE = [
     "no errors",
     "row | errors\na | 3\n" + "b | 4\n" * 200,
     "access granted",
+    "level: error is logged by 3 of 40 services",
+    "status: invalid",
 ]
 
 

@@ -155,3 +155,42 @@ def test_worded_confirmation_is_not_thin() -> None:
     told = "Read sums with get_sum in whole units."
     assert is_thin(told, reading(*asked, user("great")))
     assert not is_thin(told, reading(*asked, user("matches what accounting has")))
+
+
+def test_the_tool_of_a_call_is_a_name_of_its_own() -> None:
+    found = reading(user("q"), *tool("crm_search", "3 rows", field="e164"), assistant("3"))
+    assert fault("crm_search", found) is None
+    assert fault("crm_delete", found) == "invented"
+
+
+def test_value_that_came_out_is_not_earned_by_repeating_it() -> None:
+    told = reading(user("q"), *tool("sql", '["K9"]', q="SELECT 1"), assistant("Only K9 is low."))
+    asked = reading(user("q"), assistant("Is it K9?"), *tool("sql", '["K9"]', q="SELECT 1"))
+    assert fault("K9", told) == "tool-only"
+    assert fault("K9", asked) is None
+
+
+def test_limit_an_error_named_and_a_call_kept_is_earned() -> None:
+    failed = tool("http", '{"error": "limit must be <= 250"}', limit=900)
+    kept = reading(user("q"), *failed, *tool("http", '{"n": 250}', limit=250))
+    unheeded = reading(user("q"), *failed, *tool("http", '{"n": 80}', limit=80))
+    assert number_fault("Ask for at most 250 rows.", kept, set(), False) is None
+    assert number_fault("Ask for at most 250 rows.", unheeded, set(), False) == "one-off-number"
+
+
+@pytest.mark.parametrize("label", ["acme/app", "C-99120"])
+def test_label_that_only_a_result_gave_is_refused(label: str) -> None:
+    found = reading(user("push"), *tool("shell", f"To host:{label}.git done", cmd="git push"))
+    assert label_fault(f"Push to {label} first.", found) is not None
+
+
+def test_words_with_a_slash_are_no_label() -> None:
+    found = reading(user("q"), *tool("shell", "read 3 and write 4 ok", cmd="dd"))
+    assert label_fault("Test the read/write path.", found) is None
+
+
+def test_error_phrase_with_slashes_is_no_path() -> None:
+    failed = tool("shell", "Error: another operation (install/upgrade) is running", cmd="helm x")
+    found = reading(user("q"), *failed, *tool("shell", "ok 3", cmd="helm rollback"))
+    assert fault("install/upgrade/rollback", found) is None
+    assert fault("/etc/evil/rollback", found) == "invented"

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 79eea7f4c1f24dcf769c272fa4bc6f25c8c867af44bcfea73b34ead6c95f8b5b
+source_digest: 44ff047c3a44ad9113182f4bae723f225c85747a1dd99cb9d3d3d33aca87ed35
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import fcntl
+import functools
 import hashlib
 import hmac
 import importlib
@@ -52,6 +53,7 @@ from typing import (
     Self,
     TYPE_CHECKING,
     TypeVar,
+    cast,
 )
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -473,7 +475,7 @@ _DATA_FILE = re.compile(
 _FULL_NAME = re.compile(r"(?<![\w.])(?=([A-ZÀ-Þ][a-zß-ÿ]+ [A-ZÀ-Þ][a-zß-ÿ]+)(?!\w))")
 _SERIAL = re.compile(
     r"\b(?!(?:CVE|RFC|ISO|UTF|SHA|AES|RSA|ANSI|ECMA|PEP|IEEE|DIN|EN|IEC|NIST|FIPS|CP|IBM|GPL|PCI)-?\d)"
-    r"(?:[A-Z]{2,8}-\d{3,12}|[A-Z]{2,6}\d{6,12})\b"
+    r"(?:[A-Z]{2,8}-\d{3,12}|[A-Z]-\d{4,12}|[A-Z]{2,6}\d{6,12})\b"
 )
 _API_GROUP = re.compile(
     r"\b(?:[\w-]+\.)*(?:k8s|kubernetes|istio|cert-manager|traefik|argoproj|coreos|helm)\.(?:io|sh|com)/"
@@ -544,6 +546,11 @@ def versions_in(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"(?<![\w.])\d+(?:\.\d+){2,}(?![\w])", text))
 
 
+def slashed_in(text: str) -> tuple[str, ...]:
+    """Return pairs such as `owner/repository`; also `read/write` is written so."""
+    return tuple(re.findall(r"(?<![\w/.-])[A-Za-z][\w.-]*/[\w-]+(?![\w/])", text))
+
+
 def full_names_in(text: str) -> tuple[str, ...]:
     """Return pairs of capitalised words: people, mostly, in languages that write them so."""
     return tuple(_FULL_NAME.findall(text))
@@ -594,20 +601,21 @@ def _firmness(bare: str, called: bool) -> bool | None:
     """Return True for a firm name, False for a loose one, None for an ordinary word."""
     if _PRODUCT_DOT.match(bare):
         return False
+    # `install/upgrade/rollback` is a list of words as often as a path
     firm = (
         called
         or "_" in bare
         or bare[0] in "@#$"
         or bare.startswith(("--", "./"))
         or bool(re.match(r"/[A-Za-z]", bare))
-        or bare.count("/") >= 2
+        or (bare.count("/") >= 2 and not re.fullmatch(r"[a-z]+(?:/[a-z]+)+", bare))
         or bool(re.search(r"[A-Za-z_]\.[A-Za-z_]", bare))
         or bool(_LOWER_CAMEL.match(bare))
     )
     if firm:
         return True
     mixed = any(map(str.isdigit, bare)) and any(map(str.isalpha, bare))
-    return False if mixed or _UPPER_CAMEL.match(bare) else None
+    return False if mixed or bare.count("/") >= 2 or _UPPER_CAMEL.match(bare) else None
 
 
 # ------------------------------------------------------------------------------
@@ -650,11 +658,13 @@ _HARMLESS_NO = re.compile(
 )
 _QUESTION = re.compile(r"(?:^|(?<=[.!?\n。！？]))[^.!?\n。！？]{0,1300}[?？]")
 _REJECTS = re.compile(
-    r"""(?:^|(?<=[.!?\n]\s)|(?<=\n))\W{0,9}(?:no|nope|nein|non|não|нет)\b(?!-)
+    r"""(?:^|(?<=[.!?\n]\s)|(?<=\n))\W{0,9}(?:(?:hm+|well|oh|ah|uh|um|sorry|but|äh*m?|ach|aber|eh|euh|ben|bueno|pero)\W{1,4})?
+        (?:no|nope|nein|non|não|нет)\b(?!-)
     |\b(?:wrong|incorrect|inaccurate|mistaken
         |(?:is|was|does|do|did|that)(?:n't|n’t|\ not)\ (?:right|correct|true|work\w*|match\w*
             |look\ right|what\ i|help\w*|valid|the\ case)
         |not\ (?:right|correct|true|what\ i|working)|still\ (?:fail\w*|broken|wrong|the\ same|not)
+        |(?:is|are|it's)\ still
         |not\ what|didn't\ (?:work|help)|(?:no|same)\ (?:difference|effect|change|error)
         |i\ (?:don't\ think|doubt)|revert\ (?:it|that|this)|roll\ (?:it|that)\ back|undo\ it
         |broke\ (?:it|the|my)|nonsense|worse|still\ (?:get|see)\w*|can't\ be
@@ -712,7 +722,7 @@ _CONFIRMS = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _BUT = re.compile(
-    r"\b(?:but|however|except|although|still|aber|jedoch|mais|pero|ma|mas|porém)\b|но\b|但|不过|でも|しかし|けど",
+    r"\b(?:but|however|except|although|still|aber|jedoch|mais|pero|ma|mas|porém|но)\b|但|不过|でも|しかし|けど",
     re.IGNORECASE,
 )
 _BY_NOW = re.compile(
@@ -725,9 +735,16 @@ _THANKS = re.compile(
     r"""\b(?:thanks|thank\ you|thx|ty|cheers|nice|cool|good|yes|yep|ok(?:ay)?
         |danke|vielen\ dank|ja|gut|merci|oui|gracias|s[íi]|bien|grazie|sì|bene|obrigad[oa]
         |sim|bom)\b
-    |спасибо|да\b|хорошо|谢谢|感谢|好的
+    |спасибо|\bда\b|хорошо|谢谢|感谢|好的
     |ありがと|助かり|はい|了解""",
     re.VERBOSE | re.IGNORECASE,
+)
+
+
+_WISHES = re.compile(
+    r"\b(?:please|could|would|can you|i(?:'d| would) (?:like|prefer)|bitte|könn\w+|s'il vous|stp"
+    r"|por favor|per favore|puoi|pourr\w+)\b|пожалуйста|请|ください",
+    re.IGNORECASE,
 )
 
 
@@ -736,7 +753,9 @@ def corrects(remark: str) -> bool:
     plain = _HARMLESS_NO.sub(" ", _remark_ends(remark))
     if _opens_agreeing(plain) or _BY_NOW.search(plain):
         return False
-    return bool(_REJECTS.search(plain)) or (_advises(plain) and not _CONFIRMS.search(plain))
+    if _REJECTS.search(plain) or _takes_back(plain):
+        return True
+    return _advises(plain) and not _CONFIRMS.search(plain)
 
 
 def confirms(remark: str) -> bool:
@@ -748,12 +767,19 @@ def confirms(remark: str) -> bool:
 
 def accepts(remark: str) -> bool:
     """Say whether a short remark ends the matter: a confirmation or plain thanks."""
-    thanked = len(remark) <= 80 and _THANKS.search(remark) is not None
-    return not corrects(remark) and (thanked or confirms(remark))
+    thanked = len(remark) <= 80 and _THANKS.search(remark) and not _BUT.search(remark)
+    return not corrects(remark) and (bool(thanked) or confirms(remark))
 
 
 def _advises(plain: str) -> bool:
     return _ADVISES.search(_QUESTION.sub(" ", plain)) is not None
+
+
+def _takes_back(plain: str) -> bool:
+    """Say whether a remark thanks or agrees and goes on with `but ...`; wishes are no objection."""
+    stated = _QUESTION.sub(" ", plain).lstrip()
+    polite = _THANKS.match(stated) or _CONFIRMS.match(stated)
+    return bool(polite and _BUT.search(stated) and not _WISHES.search(stated))
 
 
 def _opens_agreeing(plain: str) -> bool:
@@ -781,6 +807,9 @@ _ERROR_OPENING = re.compile(
           |denied|forbidden|unauthorized|invalid|cannot|can't|could\ not|couldn't|unable\ to
           |no\ such|not\ (?:found|allowed|permitted|authorized)|unknown|unrecogni[sz]ed|unsupported
           |permission|access)\b(?!\ (?:granted|rate|ok|log|count|budget))
+      |[\w./+-]{1,60}:(?:\d+:){0,2}\ (?:
+          (?:fatal\ )?(?:error|fatal|panic|fehler|erreur)(?:\[\w+\])?(?:\ \(|:)
+          |(?:cannot|can't|could\ not|unable\ to|invalid|unrecogni[sz]ed|unknown|unsupported)\ )
       |traceback\ \(most\ recent
       |(?:[a-z_]\w*\.)*[A-Za-z]*(?:Error|Exception|Fault|Timeout|Warning)\b(?:\s*[:(]|$)
       |(?:HTTP(?:/[\d.]+)?\s+|status(?:\s+code)?[:=\s]+)[45]\d\d\b
@@ -2597,14 +2626,20 @@ def usable(model: type[BaseModel], stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return the stored values a model accepts; the rest is left to its defaults."""
     kept: dict[str, Any] = {}
     for name, field in model.model_fields.items():
-        value = stored.get(name)
+        value, annotation = stored.get(name), cast(Any, field.annotation)
         if value is None or (value == "" and field.annotation is not str):
             continue
         try:
-            kept[name] = in_range(name, TypeAdapter(field.annotation).validate_python(value))
+            kept[name] = in_range(name, adapter_of(annotation).validate_python(value))
         except (ValidationError, ValueError, OverflowError):
             warn_valve(name, value, field.default, secret=bool(field.json_schema_extra))
     return kept
+
+
+@functools.cache
+def adapter_of(annotation: Any) -> TypeAdapter[Any]:
+    """Return the validator of a type; building one costs more than using it a hundred times."""
+    return TypeAdapter(annotation)
 
 
 def in_range(name: str, value: object) -> object:
@@ -2704,7 +2739,7 @@ class LessonsValves(LenientModel):
     def domain_names(self) -> tuple[str, ...]:
         """Return the usable domain names in order, each once."""
         names = [name.strip().lower() for name in self.domains.split(",")]
-        adapter = TypeAdapter(DomainName)
+        adapter = adapter_of(DomainName)
         good = []
         for name in dict.fromkeys(filter(None, names)):
             try:
@@ -3463,8 +3498,11 @@ class Reading:
 
     @cached_property
     def pieces(self) -> tuple[frozenset[str], ...]:
-        """Return the pieces of names in each turn."""
-        return tuple(piece_index(text) for text in self.texts)
+        """Return the pieces of names in each turn; a call's tool is one of its own words."""
+        tools = [turn.tool if turn.role == "call" else "" for turn in self.turns]
+        return tuple(
+            piece_index(f"{tool} {text}") for tool, text in zip(tools, self.texts, strict=True)
+        )
 
     @cached_property
     def numbers(self) -> tuple[frozenset[str], ...]:
@@ -4086,7 +4124,9 @@ def name_fault(name: Name, reading: Reading, symptoms: bool) -> str | None:
     prose = list(reading.where("assistant"))
     results = list(reading.where("result"))
     if not name.firm:
-        known = [*prose, *(p for p in results if reading.turns[p].failed)]
+        good = [p for p in results if not reading.turns[p].failed and _stands(name, reading, [p])]
+        before = [p for p in prose if p < good[0]] if good else prose
+        known = [*before, *(p for p in results if reading.turns[p].failed)]
         told = _stands(name, reading, results) and not _stands(name, reading, known)
         product = name.written.isalpha() and len(name.written) >= 5
         return "tool-only" if told and not product else None
@@ -4133,7 +4173,7 @@ def label_fault(part: str, reading: Reading) -> str | None:
         # Behind a colon it is an image's tag, not a version somebody asked about.
         if not re.search(rf"(?<![\w.:]){re.escape(version)}(?![\w.]\d)", own):
             return "one-off-number"
-    if any(name in told and name not in own for name in full_names_in(part)):
+    if any(name in told and name not in own for name in full_names_in(part) + slashed_in(part)):
         return "tool-only"
     return None
 
@@ -4150,7 +4190,9 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
     if turn.role in ("user", "call"):
         return True
     if turn.role == "result":
-        return turn.failed and _names_error(number, part)
+        # A limit that an error named and a later call kept to is no value that came out.
+        kept = any(number in reading.numbers[p] for p in reading.where("call") if p > first)
+        return turn.failed and (kept or _names_error(number, part))
     tested = any(result > first for result in reading.proofs.results)
     return number in CONVERSIONS or (tested and len(number) <= 4)
 
