@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from pathlib import Path
@@ -14,12 +13,11 @@ import typer
 from lessons_loop.deploy import store_commands
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote import commands as gate_commands
+from lessons_loop.promote.quiet import quiet_libraries
 from lessons_loop.seeds import commands as seed_commands
 
 INTERRUPTED = 130
 TERMINATED = 143
-QUIET = {"TRANSFORMERS_VERBOSITY": "error", "TQDM_DISABLE": "1"}
-"""Keeps the embedding library's reports and bars out of our output."""
 
 app = typer.Typer(
     name="lessons",
@@ -100,8 +98,7 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command: 1 with one line for errors of ours, 2 for usage, 130 when interrupted."""
     stopped: list[int] = []
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
+    quiet_libraries()
 
     def stop(number: int, _frame: FrameType | None) -> None:
         stopped.append(INTERRUPTED if number == signal.SIGINT else TERMINATED)

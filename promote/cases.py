@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from lessons_loop.promote.gate import Rules, Situation, examine, judge
 from lessons_loop.promote.groups import Group
 from lessons_loop.promote.records import Archived, Neighbour, Verdict
 from lessons_loop.promote.session import GateSession
-from lessons_loop.promote.similarity import DUPLICATE, nearest, repeats
+from lessons_loop.promote.similarity import DUPLICATE, TEXT_ALONE, nearest, nearness, repeats
 
 OUT = (Status.REJECTED, Status.STALE, Status.SUPERSEDED)
 
@@ -49,6 +49,10 @@ class Casebook:
         row: Vectors = self.session.embed([lesson.embedded_text])[0]
         return row
 
+    def texts(self, lessons: Sequence[Lesson]) -> Vectors:
+        """Return unit rows of the texts without their triggers; raise EmbedError."""
+        return self.session.embed([lesson.text for lesson in lessons])
+
     def case(self, group: Group) -> Case:
         """Judge a group against curated and archive as they stand now."""
         earlier = self.earlier(group.lesson)
@@ -72,7 +76,7 @@ class Casebook:
             return Neighbour(same, 1.0, DUPLICATE) if same else None
         matrix = self.session.nearest_vectors()
         threshold = self.rules.dup_threshold
-        return nearest(lesson, self.vector(lesson), curated, matrix, threshold)
+        return nearest(lesson, self.vector(lesson), curated, matrix, threshold, self.texts)
 
     def earlier(self, lesson: Lesson) -> tuple[Archived, ...]:
         """Return rejected or retired lessons that say the same, oldest decision first."""
@@ -88,11 +92,16 @@ class Casebook:
         if not ids:
             return
         cosines = vectors @ self.vector(lesson)
-        for at in map(int, np.flatnonzero(cosines >= self.rules.dup_threshold)):
-            row = self.session.archive[ids[at]]
-            if row.status in OUT and repeats(
-                lesson, row.lesson, float(cosines[at]), self.rules.dup_threshold
-            ):
+        least = self.rules.dup_threshold - TEXT_ALONE
+        rows = [
+            (self.session.archive[ids[at]], float(cosines[at]))
+            for at in map(int, np.flatnonzero(cosines >= least))
+        ]
+        out = [(row, cosine) for row, cosine in rows if row.status in OUT]
+        olds = [row.lesson for row, _ in out]
+        near = nearness(lesson, olds, np.array([cosine for _, cosine in out]), self.texts)
+        for (row, _), cosine in zip(out, near, strict=True):
+            if repeats(lesson, row.lesson, float(cosine), self.rules.dup_threshold):
                 yield row
 
     def decisions(self, keys: Iterable[str]) -> list[dict[str, Any]]:

@@ -109,8 +109,8 @@ def decide_named(
 
 def list_all(flags: GateFlags) -> None:
     """Print what waits for a decision."""
-    with _reading_gate(flags) as session:
-        cases = list_waiting(session, flags.rules()).cases()
+    with _reading_gate(flags) as session, _progress() as progress:
+        cases = list_waiting(session, flags.rules(), progress).cases(progress)
         unreadable = session.unreadable
     rows = [render.waiting_row(case) for case in cases]
     if flags.as_json:
@@ -250,7 +250,7 @@ class ConsoleTerminal:
 
 
 @contextmanager
-def _progress(mode: Mode) -> Iterator[Any]:
+def _progress(mode: Mode = Mode.NONE) -> Iterator[Any]:
     """Show a bar on stderr for what takes long; it is gone while a person is asked."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:

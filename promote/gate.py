@@ -19,7 +19,13 @@ from lessons_loop.promote.findings import Finding, Severity
 from lessons_loop.promote.groups import Group, count_users
 from lessons_loop.promote.lint import lint
 from lessons_loop.promote.records import Actor, Archived, Decision, Neighbour, Verdict
-from lessons_loop.promote.similarity import CONFLICT, DUP_THRESHOLD, DUPLICATE, UNRELATED
+from lessons_loop.promote.similarity import (
+    CONFLICT,
+    DUP_THRESHOLD,
+    DUPLICATE,
+    UNRELATED,
+    adds_advice,
+)
 
 RELATION_REASONS = {
     DUPLICATE: "says nothing that lesson {key} does not say",
@@ -127,10 +133,12 @@ def _by_history(situation: Situation) -> Verdict | None:
 
 def _by_sightings(group: Group, rules: Rules) -> Verdict | None:
     sound = [seen for seen in group.candidates if not _weight(_evidence(seen, rules))[0]]
-    users = count_users(sound)
+    whole = [seen for seen in sound if not adds_advice(group.lesson, seen.lesson)]
+    users, some = count_users(whole), count_users(sound)
     if users >= rules.min_users:
         return None
-    reason = f"shown by {users} user(s) in separate chats, {rules.min_users} needed"
+    part = f" ({some} showed a part of it)" if some > users else ""
+    reason = f"shown by {users} user(s) in separate chats{part}, {rules.min_users} needed"
     return _verdict(Decision.HOLD, "min-users", reason)
 
 

@@ -12,7 +12,8 @@ from lessons_loop.promote.cases import Case, Casebook
 from lessons_loop.promote.changes import Resolution
 from lessons_loop.promote.clock import iso
 from lessons_loop.promote.gate import Rules
-from lessons_loop.promote.groups import Group, group_repeats
+from lessons_loop.promote.gathering import Progress, gather, no_progress
+from lessons_loop.promote.groups import Group
 from lessons_loop.promote.lint import blocking
 from lessons_loop.promote.records import Actor, Archived, Decision, Verdict
 from lessons_loop.promote.run import Outcome, apply_resolution
@@ -29,21 +30,19 @@ class Listing:
     groups: tuple[Group, ...]
     book: Casebook
 
-    def cases(self) -> list[Case]:
+    def cases(self, progress: Progress = no_progress) -> list[Case]:
         """Return the groups with the rules' verdicts."""
-        return [self.book.case(group) for group in self.groups]
+        found = []
+        for done, group in enumerate(self.groups):
+            progress("judging", done, len(self.groups))
+            found.append(self.book.case(group))
+        return found
 
 
-def list_waiting(session: GateSession, rules: Rules) -> Listing:
+def list_waiting(session: GateSession, rules: Rules, progress: Progress = no_progress) -> Listing:
     """Return staged and held lessons, grouped; raise StoreError, EmbedError."""
     book = Casebook(session, rules)
-    candidates, held = session.candidates(), session.held()
-    vector_of = None
-    if book.compares:
-        lessons = (*(seen.lesson for seen in candidates), *(row.lesson for row in held))
-        session.embed([lesson.embedded_text for lesson in lessons])
-        vector_of = book.vector
-    return Listing(tuple(group_repeats(candidates, held, vector_of, rules.dup_threshold)), book)
+    return Listing(tuple(gather(book, session.candidates(), progress)), book)
 
 
 def find_waiting(listing: Listing, prefix: str) -> Group:

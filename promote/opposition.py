@@ -21,6 +21,7 @@ from lessons_loop.promote.wording import TURNING, Word, opposed, words_of
 _LINKING = word_set("or in on from to up out until")
 LONGEST_SWAP = 3
 """Words that may stand in one place of either text and still be one thing for another."""
+_QUALIFIED = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+")
 _GONE = re.compile(
     r"[`'\"]?(\S+?)[`'\"]? (?:is|are|was|were|has been|have been) (?:now |since )?"
     r"(?:gone|removed|rejected|refused|deprecated|obsolete|unsupported|replaced)\b",
@@ -50,13 +51,18 @@ def contradicts(new: str, old: str) -> bool:
 
 
 def _stance(text: str) -> _Stance:
-    words = words_of(text)
+    words = tuple(word._replace(form=_unqualified(word.form)) for word in words_of(text))
     return _Stance(
         words,
         frozenset(word.form for word in words if word.advice and not word.negated),
         (*_phrases(words), *_gone(text)),
         frozenset(word.form for word in words if word.hard),
     )
+
+
+def _unqualified(form: str) -> str:
+    """Return the column of `table.column`: lessons name it either way."""
+    return form.rpartition(".")[2] if _QUALIFIED.fullmatch(form) else form
 
 
 def _phrases(words: Iterable[Word]) -> Iterator[frozenset[str]]:
@@ -70,7 +76,7 @@ def _phrases(words: Iterable[Word]) -> Iterator[frozenset[str]]:
 
 def _gone(text: str) -> Iterator[frozenset[str]]:
     for found in _GONE.findall(text):
-        if forms := frozenset(word.form for word in words_of(found) if word.hard):
+        if forms := frozenset(_unqualified(word.form) for word in words_of(found) if word.hard):
             yield forms
 
 

@@ -14,7 +14,9 @@ def main() -> int:
 
     from lessons_loop.filter.errors import LessonsError
     from lessons_loop.promote.commands import promote
+    from lessons_loop.promote.quiet import quiet_libraries
 
+    quiet_libraries()
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command()(promote)
     try:

@@ -147,7 +147,7 @@ def waiting_table(cases: Sequence[Case]) -> Table:
     """Return what waits for a decision as a table of 80 columns."""
     table = Table(box=None, pad_edge=False, header_style="bold", width=WIDTH)
     for name, width in (("id", 12), ("kind", 10), ("seen", 4), ("users", 5), ("relation", 9)):
-        table.add_column(name, width=width, min_width=width, no_wrap=True, overflow="ellipsis")
+        table.add_column(name, width=width, min_width=width, no_wrap=True, overflow="crop")
     table.add_column("text", ratio=1, no_wrap=True, overflow="ellipsis")
     for case in cases:
         row = waiting_row(case)

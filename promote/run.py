@@ -8,12 +8,12 @@ A failed or unreadable review is no decision: the candidate stays.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from lessons_loop.filter.errors import ModelError
-from lessons_loop.filter.models import Candidate, Curated, Lesson
+from lessons_loop.filter.models import Curated, Lesson
 from lessons_loop.promote.cases import Case, Casebook
 from lessons_loop.promote.changes import (
     Resolution,
@@ -27,12 +27,12 @@ from lessons_loop.promote.changes import (
 from lessons_loop.promote.clock import iso
 from lessons_loop.promote.fold import fold_events
 from lessons_loop.promote.gate import Mode, Rules
-from lessons_loop.promote.groups import Group, group_repeats
+from lessons_loop.promote.gathering import Progress, gather, no_progress
+from lessons_loop.promote.groups import Group
 from lessons_loop.promote.records import Actor, Decision, Verdict
 from lessons_loop.promote.session import GateSession
 
 FAILURES_IN_A_ROW = 3
-EMBED_BATCH = 64
 
 
 class Review(NamedTuple):
@@ -141,14 +141,6 @@ class RunReport:
         }
 
 
-Progress = Callable[[str, int, int], None]
-"""Called with what is done, how many are done, how many there are."""
-
-
-def no_progress(what: str, done: int, total: int) -> None:
-    """Show nothing."""
-
-
 def run_gate(
     session: GateSession,
     options: RunOptions,
@@ -163,7 +155,8 @@ def run_gate(
     candidates = session.candidates()
     report.candidates, report.unreadable = len(candidates), session.unreadable
     book = Casebook(session, options.rules)
-    groups = _groups(book, options, candidates, progress)
+    found = gather(book, candidates, progress)  # held lessons are for a person only
+    groups = [group for group in found if group.staged or options.mode is Mode.HUMAN]
     driver = _Driver(session, book, options, reviewer, report)
     for done, group in enumerate(groups):
         progress("judging", done, len(groups))
@@ -174,26 +167,6 @@ def run_gate(
             break
     progress("judging", len(groups), len(groups))
     return report
-
-
-def _groups(
-    book: Casebook, options: RunOptions, candidates: Sequence[Candidate], progress: Progress
-) -> list[Group]:
-    """Return what is to be judged: staged groups, and for a person the held ones too."""
-    held = book.session.held()
-    if book.compares:
-        texts = list(
-            dict.fromkeys(
-                lesson.embedded_text
-                for lesson in (*(seen.lesson for seen in candidates), *(h.lesson for h in held))
-            )
-        )
-        for start in range(0, len(texts), EMBED_BATCH):
-            progress("embedding", start, len(texts))
-            book.session.embed(texts[start : start + EMBED_BATCH])
-    vector_of = book.vector if book.compares else None
-    groups = group_repeats(candidates, held, vector_of, options.rules.dup_threshold)
-    return [group for group in groups if group.staged or options.mode is Mode.HUMAN]
 
 
 class _Driver:

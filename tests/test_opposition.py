@@ -22,6 +22,7 @@ HOURS = (
         ("Find a machine with machine.serial_key; do not search serial_raw with LIKE.", SEED),
         ("Find the machine by machine.serial_key, never by a match on serial_raw.", HOURS),
         ("Send max_out, not max_in, to o-models.", "Send max_out instead of max_in to o-models."),
+        ("Bound hours.day_key, never day_text.", "Bound day_key with the window's keys."),
         # what only explains why advises nothing
         ("Do not sum after the join.", "Sum before the join; a sum counts parents twice."),
         ("Never quote the key.", "Escape the key; an escaped key survives the quote."),
@@ -37,6 +38,7 @@ def test_negation_of_what_nobody_advises_is_none(new: str, old: str) -> None:
     ("new", "old"),
     [
         ("Look a machine up by LIKE on serial_raw.", SEED),
+        ("Look a machine up by ILIKE on machine.serial_raw, never on serial_key.", SEED),
         ("Do not divide Stripe amounts by 100 for JPY.", "Divide Stripe amounts by 100 for JPY."),
         ("Use logical_date; execution_date was removed.", "Use execution_date for the run."),
         ("Read orders from wp_posts.", "Read wp_orders; new orders do not appear in wp_posts."),

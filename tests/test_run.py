@@ -108,17 +108,37 @@ def test_held_lesson_is_counted_with_later_sighting(tmp_path: Path) -> None:
 
 def test_reworded_sightings_count_together(tmp_path: Path) -> None:
     shorter = "Look serials up in equipment_machine."
-    full = "Look serials up in equipment_machine; read serial_key."
+    full = "Look serials up in equipment_machine; raw ones are spelled in many ways."
     fill(tmp_path, *sightings(full, 1), candidate(shorter, message="m-8", user="u-8", chat="c-8"))
     assert counts(run(tmp_path, Mode.AUTO, dup_threshold=0.6)) == {"promoted": 1}
     with gate(tmp_path, EMBEDDER) as session:
         assert [row.lesson.text for row in session.curated.values()] == [full]
 
 
+def test_added_advice_needs_users_of_its_own(tmp_path: Path) -> None:
+    shorter = "Look serials up in equipment_machine."
+    full = "Look serials up in equipment_machine; read serial_key."
+    fill(tmp_path, *sightings(full, 1), candidate(shorter, message="m-8", user="u-8", chat="c-8"))
+    report = run(tmp_path, Mode.AUTO, dup_threshold=0.6)
+    assert counts(report) == {"held": 1} and report.outcomes[0].case.group.users == 2
+    assert "2 showed a part of it" in report.outcomes[0].verdict.reason
+    fill(tmp_path, candidate(full, message="m-9", user="u-9", chat="c-9"))
+    assert counts(run(tmp_path, Mode.AUTO, dup_threshold=0.6)) == {"promoted": 1}
+
+
+def test_one_lesson_under_two_triggers_is_one(tmp_path: Path) -> None:
+    shorter = "Look serials up in equipment_machine."
+    full = "Look serials up quickly in equipment_machine."
+    other = "monthly reports which the sales team asks for every week"
+    seen = candidate(shorter, trigger=other, message="m-8", user="u-8", chat="c-8")
+    fill(tmp_path, *sightings(full, 1), seen)
+    assert counts(run(tmp_path, Mode.AUTO, dup_threshold=0.85)) == {"promoted": 1}
+
+
 def test_held_wording_is_closed_by_fuller_one(tmp_path: Path) -> None:
     fill(tmp_path, candidate("Look serials up in equipment_machine.", message="m-8"))
     assert counts(run(tmp_path, Mode.AUTO)) == {"held": 1}
-    fuller = "Look serials up in equipment_machine; read serial_key."
+    fuller = "Look serials up quickly in equipment_machine."
     fill(tmp_path, candidate(fuller, message="m-9", user="u-9", chat="c-9"))
     assert counts(run(tmp_path, Mode.AUTO, dup_threshold=0.6)) == {"promoted": 1}
     with gate(tmp_path, EMBEDDER) as session:
