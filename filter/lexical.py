@@ -24,6 +24,7 @@ _LEXICAL_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _LEXICAL_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 IDENTIFIER_WEIGHT = 1.6
 """Names with digits, dots or underscores say more than plain words."""
+LEAST_TEXTS = 50
 _LEXICAL_STOPS = """
 a about after all also an and any are as at be been before but by can could did do does for from
 get give had has have how i if in into is it its just let like me more most my need no not of on
@@ -110,7 +111,9 @@ def build_lexical(texts: Iterable[str]) -> LexicalIndex:
 
 
 def _idf(size: int, holders: int) -> float:
-    return math.log(1.0 + (size - holders + 0.5) / (holders + 0.5)) + 0.3
+    """Rarity of a term; a handful of texts says little about it, so they count as more."""
+    texts = max(size, LEAST_TEXTS)
+    return math.log(1.0 + (texts - holders + 0.5) / (holders + 0.5)) + 0.3
 
 
 def score_lexical(index: LexicalIndex, query: str) -> Scores:

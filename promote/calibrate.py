@@ -24,7 +24,7 @@ CROWDED = 0.5
 MARGIN = 0.02
 LEAST_FLOOR = 0.15
 """Below it a few lessons about one narrow subject would let anything in."""
-LEAST_LEXICAL_FLOOR = 0.12
+LEAST_LEXICAL_FLOOR = 0.08
 
 
 class Calibration(NamedTuple):

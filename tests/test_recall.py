@@ -49,6 +49,14 @@ def test_small_talk_gets_nothing(paths, text, vectors):  # T-04
     assert chosen(index, text, vectors=vectors) == []
 
 
+def test_single_lesson_is_found_by_words_alone(paths):
+    only = shelved("Look a machine up by serial_key.", "operating hours of a machine by serial")
+    index = build_index([put_published(paths, [only], EMBEDDER)])
+    asked = "How many operating hours did machine SN-000815 run over the trailing 12 months?"
+    assert chosen(index, asked, vectors=False) == [only.lesson.text]
+    assert chosen(index, "how was your weekend by the sea?", vectors=False) == []
+
+
 def test_empty_set_gives_nothing(paths):  # T-04
     index = build_index([put_published(paths, (), EMBEDDER)])
     assert (index.keys, index.dimension) == ((), 0)

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 44ff047c3a44ad9113182f4bae723f225c85747a1dd99cb9d3d3d33aca87ed35
+source_digest: 17716352bec6c45718c46d35d93cf7e006935fc3cd4a273a6193ad971c45dea9
 """
 
 from __future__ import annotations
@@ -1255,6 +1255,7 @@ _LEXICAL_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _LEXICAL_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 IDENTIFIER_WEIGHT = 1.6
 """Names with digits, dots or underscores say more than plain words."""
+LEAST_TEXTS = 50
 _LEXICAL_STOPS = """
 a about after all also an and any are as at be been before but by can could did do does for from
 get give had has have how i if in into is it its just let like me more most my need no not of on
@@ -1341,7 +1342,9 @@ def build_lexical(texts: Iterable[str]) -> LexicalIndex:
 
 
 def _idf(size: int, holders: int) -> float:
-    return math.log(1.0 + (size - holders + 0.5) / (holders + 0.5)) + 0.3
+    """Rarity of a term; a handful of texts says little about it, so they count as more."""
+    texts = max(size, LEAST_TEXTS)
+    return math.log(1.0 + (texts - holders + 0.5) / (holders + 0.5)) + 0.3
 
 
 def score_lexical(index: LexicalIndex, query: str) -> Scores:
