@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lessons_loop.filter.errors import LessonsError, StoreError
+from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.published import read_published
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
-from lessons_loop.promote.state import store_paths
+from lessons_loop.promote.state import existing_store
 
 DECAY = "no decay signal yet"
 
@@ -54,16 +54,6 @@ class StoreStatus:
         return asdict(self)
 
 
-def existing_store(store: str) -> StorePaths:
-    """Return the paths of a store that is there; raise StoreError."""
-    paths = store_paths(store)
-    if not paths.gate.is_dir():
-        raise StoreError(
-            f"no lesson store in {paths.root}: run `lessons init --store {paths.root}`"
-        )
-    return paths
-
-
 def domains_of(paths: StorePaths) -> list[str]:
     """Return the domains a store has published files for."""
     return sorted(file.stem for file in paths.published("x").parent.glob("*.lessons"))
@@ -79,7 +69,7 @@ def read_status(store: str, state: Path | None, domains: Sequence[str]) -> Store
         found.domains.append(domain)
         read_published_part(paths, domain, found.problems)
         try:
-            with open_gate(GateSettings(store, name, state)) as session:
+            with open_gate(GateSettings(store, name, state, dry_run=True)) as session:
                 read_gate_part(session, domain, found)
         except LessonsError as error:
             found.problems.append(f"{name}: {error}")

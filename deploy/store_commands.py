@@ -113,11 +113,11 @@ def verify(
 
     Example: lessons verify --store ./lessons
     """
-    from lessons_loop.deploy.status import existing_store
     from lessons_loop.promote.session import GateSettings, open_gate
+    from lessons_loop.promote.state import existing_store
 
     existing_store(store)
-    with open_gate(GateSettings(store, split(domain)[0], state_dir)) as session:
+    with open_gate(GateSettings(store, split(domain)[0], state_dir, dry_run=True)) as session:
         problems = session.ledger.verify()
         count = len(session.ledger.entries())
     if problems:
@@ -132,8 +132,8 @@ def publish(
 
     Example: lessons publish --store ./lessons --domain sql
     """
-    from lessons_loop.deploy.status import existing_store
     from lessons_loop.promote.session import GateSettings, open_gate
+    from lessons_loop.promote.state import existing_store
 
     existing_store(store)
     for name in split(domain):
@@ -154,10 +154,10 @@ def re_embed(
 
     Example: lessons re-embed --store ./lessons --embedding openai:bge-m3@http://127.0.0.1:8000/v1
     """
-    from lessons_loop.deploy.status import existing_store
     from lessons_loop.promote.embedders import parse_embedding
     from lessons_loop.promote.rebuild import re_embed_domain
     from lessons_loop.promote.session import GateSettings
+    from lessons_loop.promote.state import existing_store
 
     existing_store(store)
     embedder = parse_embedding(embedding, os.environ)
@@ -167,11 +167,13 @@ def re_embed(
 
 
 def repair(store: StoreOption = "") -> None:
-    """Make staging usable after a crash; deletes nothing.
+    """Make staging and curated usable after a crash; deletes nothing.
 
     Example: lessons repair --store ./lessons
     """
-    from lessons_loop.deploy.status import existing_store
-    from lessons_loop.promote.repair import repair_staging
+    from lessons_loop.promote.repair import repair_gate, repair_staging
+    from lessons_loop.promote.state import existing_store
 
-    typer.echo(repair_staging(existing_store(store)).line)
+    paths = existing_store(store)
+    typer.echo(repair_staging(paths).line)
+    typer.echo(repair_gate(paths).line)

@@ -34,6 +34,7 @@ from lessons_loop.promote.records import Actor, Decision
 from lessons_loop.promote.review import HumanReviewer, ModelReviewer
 from lessons_loop.promote.run import Outcome, Reviewer, RunOptions, RunReport, run_gate
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
+from lessons_loop.promote.state import existing_store
 
 INTERRUPTED = 130
 
@@ -59,11 +60,11 @@ class GateFlags:
             self.dup_threshold, self.min_users, tuple(host.strip() for host in hosts if host)
         )
 
-    def settings(self, *, embedding: bool = True) -> GateSettings:
-        """Return where the gate works; raise EmbedError."""
-        setting = self.embedding if embedding else ""
-        embedder = parse_embedding(setting, os.environ)
-        return GateSettings(self.store, self.domain, self.state_dir, embedder, self.dry_run)
+    def settings(self, *, embedding: bool = True, reading: bool = False) -> GateSettings:
+        """Return where the gate works, for reading a copy; raise EmbedError."""
+        embedder = parse_embedding(self.embedding if embedding else "", os.environ)
+        copy = self.dry_run or reading
+        return GateSettings(self.store, self.domain, self.state_dir, embedder, copy)
 
 
 def run_over_all(flags: GateFlags, mode_name: str, llm: tuple[str, str, str]) -> None:
@@ -79,9 +80,11 @@ def run_over_all(flags: GateFlags, mode_name: str, llm: tuple[str, str, str]) ->
         if not flags.as_json:
             console.print(render.outcome_line(outcome, would=would), soft_wrap=True)
 
-    with _opened(flags) as session, _progress(mode) as progress:
+    opened = _opened(flags, reading=True) if mode is Mode.NONE else _opened(flags)
+    with opened as session, _progress(mode) as progress:
         options = RunOptions(mode, flags.rules())
         report = run_gate(session, options, reviewer, show, progress)
+        report.dry_run = flags.dry_run
     _print_report(console, report, flags.as_json)
     if report.error:
         raise LessonsError(report.error)
@@ -94,6 +97,7 @@ def decide_named(
 ) -> None:
     """Promote or reject the named lessons as a person's decision."""
     wanted = (Decision(word), " ".join(reason.split()), Actor(kind="human", name=_login()))
+    existing_store(flags.store)
     with _opened(flags) as session:
         outcomes = decide(session, ids, wanted, flags.rules(), supersede)
         content = [outcome.as_dict() for outcome in outcomes]
@@ -111,7 +115,7 @@ def list_all(flags: GateFlags) -> None:
     """Print what waits for a decision."""
     with _reading_gate(flags) as session, _progress() as progress:
         cases = list_waiting(session, flags.rules(), progress).cases(progress)
-        unreadable = session.unreadable
+        unreadable, others = session.unreadable, session.other_domains()
     rows = [render.waiting_row(case) for case in cases]
     if flags.as_json:
         staged = [row for row in rows if row["status"] == "candidate"]
@@ -119,8 +123,9 @@ def list_all(flags: GateFlags) -> None:
         _print_json({"candidates": staged, "held": held, "unreadable": unreadable})
         return
     console = render.make_console()
+    there = f"; this store has: {', '.join(others)}" if others else ""
     if not rows:
-        console.print(f"no candidates in {flags.domain}")
+        console.print(f"no candidates in {flags.domain}{there}")
     for title, wanted in (("candidates", True), ("held", False)):
         if chosen := [case for case in cases if bool(case.group.staged) is wanted]:
             console.print(f"{title}: {len(chosen)}")
@@ -186,11 +191,16 @@ def _case_json(case: Case, status: str, decisions: list[dict[str, Any]]) -> dict
 
 
 @contextmanager
-def _opened(flags: GateFlags) -> Iterator[GateSession]:
+def _opened(
+    flags: GateFlags, *, reading: bool = False, embedding: bool = True
+) -> Iterator[GateSession]:
     """Open the gate, saying so on stderr: loading an embedding model takes seconds."""
+    if reading:
+        existing_store(flags.store)
+    settings = flags.settings(embedding=embedding, reading=reading)
     with ExitStack() as stack:
         with Console(stderr=True).status("opening the store …"):
-            session = stack.enter_context(open_gate(flags.settings()))
+            session = stack.enter_context(open_gate(settings))
         yield session
 
 
@@ -199,10 +209,10 @@ def _reading_gate(flags: GateFlags) -> Iterator[GateSession]:
     """Open the gate; a dead embedding engine costs the comparison, not the list."""
     with ExitStack() as stack:
         try:
-            session = stack.enter_context(_opened(flags))
+            session = stack.enter_context(_opened(flags, reading=True))
         except EmbedError as error:
             typer.echo(f"lessons: {error}; shown without comparison", err=True)
-            session = stack.enter_context(open_gate(flags.settings(embedding=False)))
+            session = stack.enter_context(_opened(flags, reading=True, embedding=False))
         yield session
 
 

@@ -189,6 +189,11 @@ class GateSession(GateView):
         self.checkpoint("journal")
         self._settle(plan)
 
+    def other_domains(self) -> list[str]:
+        """Return the domains of this store where this one was none of them until now."""
+        known = {header.domain for header in self.holdings.headers()} - {self.domain}
+        return sorted(known) if self.created else []
+
     def fail(self, reason: str) -> None:
         """Refuse further changes: Chroma, after a failed write, may wait for itself for ever."""
         self._failed = reason

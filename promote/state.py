@@ -39,6 +39,16 @@ def store_paths(store: str) -> StorePaths:
     return StorePaths(Path(place).expanduser().absolute())
 
 
+def existing_store(store: str) -> StorePaths:
+    """Return the paths of a store that is there, if only what was staged; raise StoreError."""
+    paths = store_paths(store)
+    if not any(folder.is_dir() for folder in (paths.gate, paths.staging, paths.spool)):
+        raise StoreError(
+            f"no lesson store in {paths.root}: run `lessons init --store {paths.root}`"
+        )
+    return paths
+
+
 def refuse_paused(state: Path, environ: Mapping[str, str]) -> None:
     """Raise Paused when an administrator stopped the gate."""
     if environ.get("LESSONS_PAUSE", "").strip().lower() in _YES:

@@ -255,7 +255,35 @@ def test_embedding_library_prints_nothing(tmp_path: Path, script: str) -> None:
     env = environment(tmp_path, LESSONS_EMBEDDING=f"sentence-transformers:{get_model_path()}")
     for name in ("TRANSFORMERS_VERBOSITY", "TQDM_DISABLE"):
         env.pop(name, None)
-    words = ("promote", "--json") if script == "-m" else ("--json",)
+    words = ("promote", "--json", "--unattended") if script == "-m" else ("--json", "--unattended")
     done = run_command(*words, env=env, script=script)
     assert done.returncode == 0 and done.stderr == ""
     assert json.loads(done.stdout)["candidates"] == 0
+
+
+READING = [("promote",), ("candidates",), ("show", "{key}"), ("status",), ("verify",)]
+
+
+@pytest.mark.parametrize("words", READING)
+def test_reading_leaves_every_byte(env: dict[str, str], tmp_path: Path, words: list[str]) -> None:
+    run_command("init", "--domain", "sql", env=env)
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    key = candidate(SOUND).lesson.key
+    done = run_command(*(word.format(key=key) for word in words), env=env)
+    assert done.returncode == 0 and done.stdout
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+
+
+@pytest.mark.parametrize("words", [*READING, ("reject", "{key}", "--reason", "x")])
+def test_mistyped_store_is_named_not_made(tmp_path: Path, words: list[str]) -> None:
+    store = tmp_path / "typo"
+    done = run_command(*(word.format(key="a" * 12) for word in words), env=environment(store))
+    assert done.returncode == 1 and one_line(done.stderr) and "lessons init" in done.stderr
+    assert not store.exists()
+
+
+def test_unknown_domain_names_those_there(env: dict[str, str]) -> None:
+    run_command("init", "--domain", "sql,openwebui", env=env)
+    done = run_command("candidates", "--domain", "sqll", env=env)
+    assert done.stdout.strip() == "no candidates in sqll; this store has: openwebui, sql"
+    assert "sqll" not in run_command("status", env=env).stdout
