@@ -20,6 +20,7 @@ from lessons_loop.filter.store import (
     refuse_locked_database,
 )
 from lessons_loop.promote.archive import ensure_archive, read_archive
+from lessons_loop.promote.chroma import load_chroma
 from lessons_loop.promote.curated import Header, create_curated, find_curated, read_curated
 from lessons_loop.promote.journal import Plan
 from lessons_loop.promote.ledger import Head
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 @contextmanager
 def open_client(paths: StorePaths) -> Iterator[ClientAPI]:
     """Open the gate's Chroma folder; the caller holds the gate's lock."""
+    load_chroma()
     refuse_locked_database(paths.gate / "chroma.sqlite3")
     refuse_torn_gate(paths)
     with crash_marker(gate_marker(paths)):

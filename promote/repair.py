@@ -176,7 +176,14 @@ def _child(verb: str, folder: Path, seconds: float, *more: Path) -> str:
     module = "lessons_loop.promote.store_child"
     command = [sys.executable, "-m", module, verb, str(folder), *map(str, more)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+        done = subprocess.run(  # elsewhere chromadb would read the current folder's `.env`
+            command,
+            cwd=folder.parent,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return f"no answer within {seconds:.0f} s"
     except OSError as error:

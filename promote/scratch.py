@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.files import file_errors
 from lessons_loop.promote.lock import borrowed_lock
@@ -37,7 +38,19 @@ def scratch_copy(place: Place) -> Iterator[Place]:
         with borrowed_lock(place.paths.staging_lock), file_errors(place.paths.root):
             _copy(place.paths.staging, copy.paths.staging)
             _copy(place.paths.staging_marker, copy.paths.staging_marker)
-        yield copy
+        with _named_as(place, copy):
+            yield copy
+
+
+@contextmanager
+def _named_as(place: Place, copy: Place) -> Iterator[None]:
+    """Let errors name the store that was copied: the copy is gone when they are read."""
+    try:
+        yield
+    except LessonsError as error:
+        text = str(error).replace(str(copy.state), str(place.state))
+        error.args = (text.replace(str(copy.paths.root), str(place.paths.root)),)
+        raise
 
 
 @contextmanager

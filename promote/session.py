@@ -48,6 +48,7 @@ from lessons_loop.promote.state import (
     ensure_layout,
     ensure_state_id,
     refuse_paused,
+    state_folder,
     store_paths,
 )
 from lessons_loop.promote.view import GateView
@@ -89,7 +90,7 @@ def open_gate(
     """
     domain = clean_domain(settings.domain)
     paths = store_paths(settings.store)
-    place = Place(paths, (settings.state or paths.state).absolute())
+    place = Place(paths, state_folder(settings.state, paths))
     refuse_paused(place.state, os.environ)
     with working_copy(place, settings.dry_run) as (paths, state):
         ensure_layout(paths, state)

@@ -39,6 +39,12 @@ def store_paths(store: str) -> StorePaths:
     return StorePaths(Path(place).expanduser().absolute())
 
 
+def state_folder(given: Path | None, paths: StorePaths) -> Path:
+    """Return the state directory, stray white space of a setting removed."""
+    place = str(given).strip() if given else ""
+    return (Path(place).expanduser() if place else paths.state).absolute()
+
+
 def existing_store(store: str) -> StorePaths:
     """Return the paths of a store that is there, if only what was staged; raise StoreError."""
     paths = store_paths(store)

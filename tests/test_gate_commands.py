@@ -287,3 +287,28 @@ def test_unknown_domain_names_those_there(env: dict[str, str]) -> None:
     done = run_command("candidates", "--domain", "sqll", env=env)
     assert done.stdout.strip() == "no candidates in sqll; this store has: openwebui, sql"
     assert "sqll" not in run_command("status", env=env).stdout
+
+
+def test_stray_env_file_is_not_read(env: dict[str, str], tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / ".env").write_text("ALLOW_RESET=maybe\nCHROMA_SERVER_HTTP_PORT=no\n")
+    for words in (["init", "--domain", "sql"], ["repair"], ["candidates"]):
+        command = [sys.executable, "-m", "lessons_loop.deploy.cli", *words]
+        done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_odd_chroma_setting_is_named(env: dict[str, str]) -> None:
+    done = run_command("candidates", env=env | {"ALLOW_RESET": "maybe"})
+    assert done.returncode == 1 and one_line(done.stderr) and "ALLOW_RESET" in done.stderr
+
+
+def test_foreign_state_is_named_by_its_own_path(env: dict[str, str], tmp_path: Path) -> None:
+    run_command("init", "--domain", "sql", env=env)
+    other = tmp_path / "other"
+    done = run_command("candidates", "--state-dir", f" {other} ", env=env)
+    assert done.returncode == 1 and one_line(done.stderr)
+    assert f"not in {other}:" in done.stderr and not other.exists()
+    spaced = env | {"LESSONS_STATE": f" {tmp_path / 'state'}\n"}
+    assert run_command("verify", env=spaced).returncode == 0
