@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lessons_loop.filter.cues import accepts
 from lessons_loop.filter.text import scrub, shorten
 from lessons_loop.filter.transcript import text_of
 
@@ -19,6 +20,7 @@ QUESTION_LIMIT = 60_000
 VIEW_LIMIT = 700
 """Characters embedded at once: MiniLM reads 256 word pieces and ignores the rest."""
 FOLLOW_UP_WORDS = 16
+THANKS_WORDS = 4
 LOOKED_BACK = 20
 """User turns among which the question is looked for: a chat may have thousands."""
 WINDOW_LINES = 6
@@ -76,9 +78,16 @@ def views(question: Question, most: int = 6) -> tuple[str, ...]:
         return ()
     if len(text) > VIEW_LIMIT:
         return windows(text, most)
-    if question.earlier and len(_WORDS.findall(text)) <= FOLLOW_UP_WORDS:
-        return (text, follow_up(question))
-    return (text,)
+    if not question.earlier or len(_WORDS.findall(text)) > FOLLOW_UP_WORDS or only_thanks(question):
+        return (text,)
+    return (text, follow_up(question))
+
+
+def only_thanks(question: Question) -> bool:
+    """Say whether the user only thanks or confirms; a `yes` to a question asks for more."""
+    answered = question.earlier[-1].rstrip()[-1:] not in ("?", "？")
+    short = len(_WORDS.findall(question.text)) <= THANKS_WORDS
+    return short and answered and "?" not in question.text and accepts(question.text)
 
 
 def follow_up(question: Question) -> str:

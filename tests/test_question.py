@@ -94,3 +94,21 @@ def test_views_fit_the_embedder(unit, times):  # T-06
     found = views(Question((unit * times)[:200_000].strip() or "x"))
     assert 1 <= len(found) <= 6
     assert all(len(view) <= VIEW_LIMIT for view in found)
+
+
+@pytest.mark.parametrize("text", ["thanks!", "Perfekt, danke dir", "ok great", "merci", "谢谢"])
+def test_thanks_bring_no_topic_back(text: str) -> None:
+    assert views(Question(text, ("hours of SN-1?", "812 hours."))) == (text,)
+
+
+@pytest.mark.parametrize(
+    ("text", "before"),
+    [
+        ("yes", "Shall I add April?"),
+        ("ok, and April?", "812 hours."),
+        ("good, the same for SN-2 by month please", "812 hours."),
+        ("no, that is wrong", "812 hours."),
+    ],
+)
+def test_what_goes_on_keeps_its_topic(text: str, before: str) -> None:
+    assert len(views(Question(text, ("hours of SN-1?", before)))) == 2

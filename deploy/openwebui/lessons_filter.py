@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 17716352bec6c45718c46d35d93cf7e006935fc3cd4a273a6193ad971c45dea9
+source_digest: 768392c67dfa8fef59aec2ef45372462822865ac7b040779773f29c68bd5f0d2
 """
 
 from __future__ import annotations
@@ -2943,6 +2943,7 @@ QUESTION_LIMIT = 60_000
 VIEW_LIMIT = 700
 """Characters embedded at once: MiniLM reads 256 word pieces and ignores the rest."""
 FOLLOW_UP_WORDS = 16
+THANKS_WORDS = 4
 LOOKED_BACK = 20
 """User turns among which the question is looked for: a chat may have thousands."""
 WINDOW_LINES = 6
@@ -3000,9 +3001,16 @@ def views(question: Question, most: int = 6) -> tuple[str, ...]:
         return ()
     if len(text) > VIEW_LIMIT:
         return windows(text, most)
-    if question.earlier and len(_WORDS.findall(text)) <= FOLLOW_UP_WORDS:
-        return (text, follow_up(question))
-    return (text,)
+    if not question.earlier or len(_WORDS.findall(text)) > FOLLOW_UP_WORDS or only_thanks(question):
+        return (text,)
+    return (text, follow_up(question))
+
+
+def only_thanks(question: Question) -> bool:
+    """Say whether the user only thanks or confirms; a `yes` to a question asks for more."""
+    answered = question.earlier[-1].rstrip()[-1:] not in ("?", "？")
+    short = len(_WORDS.findall(question.text)) <= THANKS_WORDS
+    return short and answered and "?" not in question.text and accepts(question.text)
 
 
 def follow_up(question: Question) -> str:
