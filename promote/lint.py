@@ -70,14 +70,18 @@ def _lint_field(text: str) -> Iterator[Finding]:
         yield rejects("look-alike", f"mixes alphabets in '{lookalikes[0]}'")
     for sensitive in find_sensitive(strip_hidden(text)):
         rule = "personal-value" if sensitive.personal else "secret"
-        yield rejects(rule, f"contains what looks like a {sensitive.kind}")
+        yield rejects(rule, f"contains what looks like {_with_article(sensitive.kind)}")
     if found := _CODE.search(text):
-        yield rejects("secret", f"contains what looks like a {found.group(1).lower()}")
+        yield rejects("secret", f"contains what looks like {_with_article(found.group(1))}")
     if masked := _MASKED.search(text):
         yield rejects("secret", f"depends on something that was masked: {masked.group()}")
     masked_text = mask(text)  # a sentence quotes what it found: never a secret
     for check in (find_injection, find_unsafe, find_personal):
         yield from check(masked_text)
+
+
+def _with_article(kind: str) -> str:
+    return f"{'an' if kind[:1].casefold() in 'aeiou' else 'a'} {kind}"
 
 
 def _in_field(finding: Finding, where: str) -> Finding:

@@ -29,6 +29,8 @@ from lessons_loop.promote.similarity import CONFLICT
 
 QUESTION = "promote? [y]es [n]o [e]dit [s]kip [q]uit (Enter: skip) "
 
+ANSWERS = ("", "y", "yes", "n", "no", "e", "edit", "s", "skip", "q", "quit")
+
 
 class AskModel(Protocol):
     """What a reviewing model must be able to do."""
@@ -93,7 +95,7 @@ class HumanReviewer:
         present, edited = case, None
         self.terminal.show(present)
         while True:
-            answer = self.terminal.ask(QUESTION).strip().casefold()[:1]
+            answer = self._answer()
             if answer == "q":
                 return self._decided(Decision.SKIP, "stopped", stop=True)
             if answer in ("", "s"):
@@ -106,6 +108,12 @@ class HumanReviewer:
                 return self._decided(Decision.REJECT, self._reason())
             elif answer == "y" and (review := self._promoted(present, edited)):
                 return review
+
+    def _answer(self) -> str:
+        """Return the first letter of a known answer: `yesterday` is none."""
+        while (answer := self.terminal.ask(QUESTION).strip().casefold()) not in ANSWERS:
+            self.terminal.say("answer y, n, e, s or q")
+        return answer[:1]
 
     def _promoted(self, case: Case, edited: Lesson | None) -> Review | None:
         if bad := blocking(case.findings):

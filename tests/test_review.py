@@ -7,7 +7,13 @@ from lessons_loop.filter.llm import ChatReply
 from lessons_loop.promote.cases import Case
 from lessons_loop.promote.gate import Rules, Situation, judge
 from lessons_loop.promote.groups import Group
-from lessons_loop.promote.review import ModelReviewer, lesson_as_yaml, lesson_from_yaml
+from lessons_loop.promote.records import Decision
+from lessons_loop.promote.review import (
+    HumanReviewer,
+    ModelReviewer,
+    lesson_as_yaml,
+    lesson_from_yaml,
+)
 from support.gate import lesson
 from support.judging import SOUND, sightings
 
@@ -45,3 +51,34 @@ def test_model_cannot_overrule_rules(text: str) -> None:  # T-30
     case = Case(group, judge(group, Situation(), Rules()), ())
     with pytest.raises(ModelError, match="a rule stands against it"):
         ModelReviewer(Eager()).review(case, lambda edited: case)
+
+
+class Typist:
+    """A terminal at which somebody types the given lines."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines, self.said = list(lines), list[str]()
+
+    def show(self, case: Case) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def ask(self, question: str) -> str:
+        if not self.lines:
+            raise EOFError
+        return self.lines.pop(0)
+
+    def edit(self, text: str) -> str | None:
+        return None
+
+
+@pytest.mark.parametrize("typed", ["yesterday", "nothing", "y n", "promote", "quite", "\x1b[A"])
+def test_unknown_answer_decides_nothing(typed: str) -> None:
+    seen = sightings(SOUND, 2)
+    group = Group(seen[0].lesson, tuple(seen), (seen[0].id,))
+    case = Case(group, judge(group, Situation(), Rules()), ())
+    typist = Typist(typed, "seen to work")
+    found = HumanReviewer(typist, "alex").review(case, lambda edited: case)
+    assert found.decision is Decision.SKIP and typist.said[0] == "answer y, n, e, s or q"
