@@ -139,7 +139,10 @@ async def host_model_id(app: Any, chosen: str, chat_model: str) -> str:
         choose = host_module("open_webui.utils.task").get_task_model_id
         return str(choose(chat_model, task, external, models))
     except Exception as error:  # a changed name in another release
-        raise ModelError(f"the task model cannot be told: {first_line(error)}") from None
+        reason = first_line(error)
+        raise ModelError(
+            f"the task model cannot be told: {reason}; set the valve `distill_model`"
+        ) from None
 
 
 async def ask_host_model(

@@ -167,7 +167,10 @@ class Learner:
                         return await in_daemon_thread(lambda: model.ask(messages))
                     return await ask_host_model(exchange.app, name, exchange.user, messages)
             except TimeoutError:
-                raise ModelError(f"the distill model gave no answer in {seconds:.0f} s") from None
+                raise ModelError(
+                    f"model {name} gave no answer in {seconds:.0f} s: see the valve "
+                    "`distill_timeout_s`"
+                ) from None
 
         return ask
 

@@ -176,6 +176,9 @@ def twins(index: RecallIndex, one: int, other: int) -> bool:
 
 
 def tokens(text: str) -> int:
-    """Estimate the tokens of a text: 4 bytes each, 2 for scripts beyond Latin."""
+    """Estimate the tokens of a text: 4 characters each, 2 beyond Latin, 1 in East Asian ones."""
+    if text.isascii():
+        return (len(text) + 3) // 4
     wide = sum(1 for character in text if ord(character) > 0x2E7F)
-    return (len(text) - wide + 3) // 4 + wide
+    middle = sum(1 for character in text if 0x24F < ord(character) <= 0x2E7F)
+    return (len(text) - wide - middle + 3) // 4 + (middle + 1) // 2 + wide

@@ -24,6 +24,8 @@ CHATS_KEPT = 5_000
 PAUSE_SECONDS = 30.0
 CHECK_SECONDS = 60.0
 """A fingerprint that takes longer is given up: a call that never ends must not be the last one."""
+LONG_QUESTION = 10_000
+"""Characters from which a question is cut into windows off the event loop (60,000: 80 ms)."""
 SMALL_ENOUGH = 40_000
 """Lessons times views that are scored on the event loop: about 3 ms at most."""
 
@@ -56,7 +58,8 @@ class Recaller:
         """Return the lessons to inject, in order; never slower than the limit by much."""
         deadline = time.monotonic() + limits.seconds
         loaded = self.reader.loaded or await self.first_load(limits.seconds)
-        texts = views(question)
+        long = len(question.text) > LONG_QUESTION
+        texts = await asyncio.to_thread(views, question) if long else views(question)
         if loaded is None or not loaded.recall.keys or not texts:
             return ()
         vectors = await self._vectors(loaded, texts, app, deadline)
@@ -72,7 +75,8 @@ class Recaller:
         try:
             await asyncio.wait_for(asyncio.shield(self._refreshing), seconds)
         except TimeoutError:
-            self.alerts.warn("reading lessons", "reading the published lessons is slow")
+            where = self.reader.paths.root / "published"
+            self.alerts.warn("reading lessons", f"reading {where} is slow: check its disk")
         return self.reader.loaded
 
     async def _vectors(
@@ -83,7 +87,7 @@ class Recaller:
             return None
         try:
             if function is None:
-                raise EmbedError("Open WebUI has no embedding engine")
+                raise EmbedError("Open WebUI has no embedding engine: choose one in its settings")
             async with asyncio.timeout(max(0.05, 0.85 * (deadline - time.monotonic()))):
                 vectors = await self._embed(loaded, texts, function)
         except TimeoutError:

@@ -82,7 +82,7 @@ class Spool:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if self.waiting() >= SPOOL_LIMIT:
-                raise StoreError(f"{folder} holds {SPOOL_LIMIT} records: run `lessons doctor`")
+                raise StoreError(f"{folder} holds {SPOOL_LIMIT} records: run `lessons repair`")
             write_spooled(folder, collection, record)
         except OSError as error:
             raise StoreError(f"{folder} cannot be written: {first_line(error)}") from None

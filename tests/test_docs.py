@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lessons_loop.deploy.cli import app
 from lessons_loop.filter.lessons_filter import Filter
 from lessons_loop.filter.models import KIND_MEANINGS, Kind
 from lessons_loop.filter.prompt import distill_instructions
@@ -82,3 +83,15 @@ def test_every_dependency_has_its_reason():
     reasons = (ROOT / "CONTRIBUTING.md").read_text("utf-8").lower()
     for name in names:
         assert name.lower().removeprefix("types-") in reasons or name.startswith("types-"), name
+
+
+def test_every_command_a_message_names_exists():
+    known = {command.name for command in app.registered_commands}
+    known |= {command.callback.__name__ for command in app.registered_commands if command.callback}
+    sources = [
+        p for part in ("filter", "promote", "seeds", "deploy") for p in ROOT.glob(f"{part}/*.py")
+    ]
+    named = {name for p in sources for name in re.findall(r"`lessons ([a-z-]+)", p.read_text())}
+    assert named and {name.replace("-", "_") for name in named} <= {
+        name.replace("-", "_") for name in known if name
+    }

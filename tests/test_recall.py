@@ -177,3 +177,10 @@ def test_unrelated_texts_that_score_high_are_centred(paths):
         scores = score(index, [text], crowded.embed([text], Purpose.QUERY))
         got = select(index, scores, floor=index.floor, top_k=1, token_budget=512)
         assert [c.lesson.text for c in got] == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "cost"), [("", 0), ("abcd" * 10, 10), ("привет", 3), ("请用新表", 4), ("größe", 2)]
+)
+def test_scripts_cost_what_tokenizers_make_of_them(text, cost):
+    assert tokens(text) == cost

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 768392c67dfa8fef59aec2ef45372462822865ac7b040779773f29c68bd5f0d2
+source_digest: c7462462cc008a769b273c9619ebff434043c48282a02ef2b05f4c31ac25bf37
 """
 
 from __future__ import annotations
@@ -3477,9 +3477,12 @@ def twins(index: RecallIndex, one: int, other: int) -> bool:
 
 
 def tokens(text: str) -> int:
-    """Estimate the tokens of a text: 4 bytes each, 2 for scripts beyond Latin."""
+    """Estimate the tokens of a text: 4 characters each, 2 beyond Latin, 1 in East Asian ones."""
+    if text.isascii():
+        return (len(text) + 3) // 4
     wide = sum(1 for character in text if ord(character) > 0x2E7F)
-    return (len(text) - wide + 3) // 4 + wide
+    middle = sum(1 for character in text if 0x24F < ord(character) <= 0x2E7F)
+    return (len(text) - wide - middle + 3) // 4 + (middle + 1) // 2 + wide
 
 
 # ------------------------------------------------------------------------------
@@ -3708,7 +3711,10 @@ async def host_model_id(app: Any, chosen: str, chat_model: str) -> str:
         choose = host_module("open_webui.utils.task").get_task_model_id
         return str(choose(chat_model, task, external, models))
     except Exception as error:  # a changed name in another release
-        raise ModelError(f"the task model cannot be told: {first_line(error)}") from None
+        reason = first_line(error)
+        raise ModelError(
+            f"the task model cannot be told: {reason}; set the valve `distill_model`"
+        ) from None
 
 
 async def ask_host_model(
@@ -3796,7 +3802,7 @@ class Spool:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if self.waiting() >= SPOOL_LIMIT:
-                raise StoreError(f"{folder} holds {SPOOL_LIMIT} records: run `lessons doctor`")
+                raise StoreError(f"{folder} holds {SPOOL_LIMIT} records: run `lessons repair`")
             write_spooled(folder, collection, record)
         except OSError as error:
             raise StoreError(f"{folder} cannot be written: {first_line(error)}") from None
@@ -4306,6 +4312,8 @@ CHATS_KEPT = 5_000
 PAUSE_SECONDS = 30.0
 CHECK_SECONDS = 60.0
 """A fingerprint that takes longer is given up: a call that never ends must not be the last one."""
+LONG_QUESTION = 10_000
+"""Characters from which a question is cut into windows off the event loop (60,000: 80 ms)."""
 SMALL_ENOUGH = 40_000
 """Lessons times views that are scored on the event loop: about 3 ms at most."""
 
@@ -4338,7 +4346,8 @@ class Recaller:
         """Return the lessons to inject, in order; never slower than the limit by much."""
         deadline = time.monotonic() + limits.seconds
         loaded = self.reader.loaded or await self.first_load(limits.seconds)
-        texts = views(question)
+        long = len(question.text) > LONG_QUESTION
+        texts = await asyncio.to_thread(views, question) if long else views(question)
         if loaded is None or not loaded.recall.keys or not texts:
             return ()
         vectors = await self._vectors(loaded, texts, app, deadline)
@@ -4354,7 +4363,8 @@ class Recaller:
         try:
             await asyncio.wait_for(asyncio.shield(self._refreshing), seconds)
         except TimeoutError:
-            self.alerts.warn("reading lessons", "reading the published lessons is slow")
+            where = self.reader.paths.root / "published"
+            self.alerts.warn("reading lessons", f"reading {where} is slow: check its disk")
         return self.reader.loaded
 
     async def _vectors(
@@ -4365,7 +4375,7 @@ class Recaller:
             return None
         try:
             if function is None:
-                raise EmbedError("Open WebUI has no embedding engine")
+                raise EmbedError("Open WebUI has no embedding engine: choose one in its settings")
             async with asyncio.timeout(max(0.05, 0.85 * (deadline - time.monotonic()))):
                 vectors = await self._embed(loaded, texts, function)
         except TimeoutError:
@@ -4910,7 +4920,10 @@ class Learner:
                         return await in_daemon_thread(lambda: model.ask(messages))
                     return await ask_host_model(exchange.app, name, exchange.user, messages)
             except TimeoutError:
-                raise ModelError(f"the distill model gave no answer in {seconds:.0f} s") from None
+                raise ModelError(
+                    f"model {name} gave no answer in {seconds:.0f} s: see the valve "
+                    "`distill_timeout_s`"
+                ) from None
 
         return ask
 
