@@ -148,3 +148,41 @@ def test_rules_of_dashes_cost_no_time():
 
 def test_option_with_a_secret_is_masked():
     assert "hunter2x" not in mask("app --db-password hunter2x --verbose")
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("Cookie: session=s3cr3tFAKE123; path=/", "s3cr3tFAKE123"),
+        ("Set-Cookie: sid=AbC123fake789; HttpOnly", "AbC123fake789"),
+        ("AccountKey=Zm9vYmFyYmF6cXV4FAKE==;Suffix", "Zm9vYmFy"),
+        ("https://h/x?sv=1&sig=Ab3dEfGhIjFAKE", "Ab3dEfGhIjFAKE"),
+        ("https://hooks.slack.com/services/T0FAKE/B0FAKE/abcdefFAKE", "abcdefFAKE"),
+        ("https://discord.com/api/webhooks/12345/AbCdEf_FAKE", "AbCdEf_FAKE"),
+        ("secret key: 'kX9-fake-value'", "kX9-fake-value"),
+        ("api key: 5f4dcc3b5aa765fake", "5f4dcc3b5aa765fake"),
+        ("signing-key: AbCdEf0123FAKE", "AbCdEf0123FAKE"),
+        ("DB_PASS=letmein123", "letmein123"),
+        ("clé secrète : Zx9kLm2pQ", "Zx9kLm2pQ"),
+        ("my number is (212) 555-0123", "555-0123"),
+        ("Ruf mich an: 0171 5550123", "5550123"),
+    ],
+)
+def test_more_kinds_are_masked(text: str, secret: str) -> None:  # T-46
+    assert secret not in mask(text) and "[" in mask(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PASS: test_login_2",
+        "primary key: serial_key",
+        "the partition key = dt",
+        "shared key = customer_id",
+        "cookie: none",
+        "/list?code=open&sort=date",
+        "call f(123) 456-7",
+    ],
+)
+def test_plain_words_beside_keys_stay(text: str) -> None:
+    assert mask(text) == text
