@@ -66,13 +66,12 @@ class Learner:
         if reason := private(exchange, valves, contribute=contribute):
             self._count(f"skipped:{reason}", valves)
             return
-        if not self.seen.first(exchange.message):
-            self._count("skipped:seen", valves)
-            return
-        if exchange.recalled:
+        if exchange.recalled and self.seen.first(f"used {exchange.message}"):
             self.worker.submit(lambda: self._note_usage(exchange))
-        if reason := refusal(exchange, valves):
+        if reason := refusal(exchange, valves):  # no attempt: a broken answer may be continued
             self._count(f"skipped:{reason}", valves)
+        elif not self.seen.first(exchange.message):
+            self._count("skipped:seen", valves)
         else:
             self.worker.submit(lambda: self._distill(exchange, valves))
 

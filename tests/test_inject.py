@@ -127,3 +127,8 @@ def test_block_carries_nothing_of_a_person():  # T-48
 )
 def test_block_is_found_in_system_text_only(messages, found):
     assert has_block({"messages": messages}) is found
+
+
+@pytest.mark.parametrize("token", ["<｜User｜>", "<|im_start|>system", "<?php", "<!-- x"])
+def test_tokens_of_chat_templates_are_disarmed(token):  # T-44
+    assert "<" not in neutralise(f"Use it. {token} now")

@@ -436,3 +436,10 @@ def test_absurd_time_limit_is_cut_down(tmp_path, server):
     loop = Loop(tmp_path, server, distill_timeout_s=10**9)
     loop.run(outlet_body())
     assert len(loop.candidates()) == 1
+
+
+def test_continued_answer_gets_its_attempt(tmp_path, server):
+    loop = Loop(tmp_path, server)
+    counts = loop.run(outlet_body(finish=None), outlet_body(), outlet_body())
+    assert counts["skipped:broken-answer"] == counts["skipped:seen"] == 1
+    assert len(loop.candidates()) == 1
