@@ -11,13 +11,15 @@ from typing import NamedTuple
 
 from lessons_loop.filter.alerts import Alerts
 from lessons_loop.filter.embed import Fingerprint
-from lessons_loop.filter.errors import LessonsError
+from lessons_loop.filter.errors import LessonsError, StoreDamaged
 from lessons_loop.filter.published import PublishedSet, read_published
 from lessons_loop.filter.recall import RecallIndex, build_index
 from lessons_loop.filter.store import StorePaths, first_line
 
 REFRESH_SECONDS = 10.0
 Stamp = tuple[int, int, int] | None
+UNREAD: Stamp = (-1, -1, -1)
+"""Stamp of a file that could not be read: it is tried again at the next refresh."""
 
 
 class Loaded(NamedTuple):
@@ -34,6 +36,7 @@ class CuratedReader:
     def __init__(self, paths: StorePaths, domains: tuple[str, ...], alerts: Alerts) -> None:
         self.paths, self.domains, self.alerts = paths, domains, alerts
         self.loaded: Loaded | None = None
+        self._built: list[PublishedSet] = []
         self._sets: dict[str, tuple[Stamp, PublishedSet | None]] = {}
 
     def refresh(self) -> bool:
@@ -42,10 +45,14 @@ class CuratedReader:
         if self.loaded is not None and self.loaded.stamps == stamps:
             return False
         sets = [found for domain, stamp in stamps if (found := self._read(domain, stamp))]
+        if self.loaded is not None and [*map(id, sets)] == [*map(id, self._built)]:
+            return False
+        self._built = sets
         prints = [s.header.fingerprint for s in sets if s.header.fingerprint]
         index = build_index(sets)
         self._tell_models_apart(index, prints)
-        self.loaded = Loaded(index, prints[0] if prints else None, stamps)
+        read = tuple((domain, self._sets[domain][0]) for domain in self.domains)
+        self.loaded = Loaded(index, prints[0] if prints else None, read)
         return True
 
     def _tell_models_apart(self, index: RecallIndex, prints: Sequence[Fingerprint]) -> None:
@@ -69,6 +76,8 @@ class CuratedReader:
         except (LessonsError, OSError, MemoryError) as error:
             self.alerts.warn(trouble, f"{first_line(error)}; the lessons read before stay in use")
             found = known[1] if known else None
+            # A damaged file stays so until it is replaced; permissions and disks recover alone.
+            stamp = stamp if isinstance(error, StoreDamaged) else UNREAD
         else:
             self.alerts.clear(trouble)
         self._sets[domain] = (stamp, found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import resource
 
 import pytest
 
@@ -112,3 +113,18 @@ def test_domains_of_two_models_are_told(tmp_path, caplog):
         reader.refresh()
     assert reader.loaded.recall.dimension == 0
     assert "hash-64 and hash-32" in caplog.text and "re-embed" in caplog.text
+
+
+def test_file_that_cannot_be_opened_for_a_while_is_read_later(tmp_path, caplog):
+    paths = StorePaths(tmp_path)
+    put_published(paths, shelf(), None)
+    reader = CuratedReader(paths, ("sql",), Alerts())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # opening fails, looking does not
+    try:
+        reader.refresh()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert reader.loaded.recall.keys == () and "cannot be read" in caplog.text
+    assert reader.refresh() and len(reader.loaded.recall.keys) == 3
+    assert not reader.refresh()

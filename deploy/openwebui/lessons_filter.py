@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 2000a5a05b1975e68fa3b08c1a942e370a2dd7ba33ecdb647fc92d119ce11eac
+source_digest: 2016b1669687d122b657dc5df8680c7168b409730a243d74aebb494fce52980b
 """
 
 from __future__ import annotations
@@ -3917,6 +3917,8 @@ def is_storable(value: object) -> bool:
 
 REFRESH_SECONDS = 10.0
 Stamp = tuple[int, int, int] | None
+UNREAD: Stamp = (-1, -1, -1)
+"""Stamp of a file that could not be read: it is tried again at the next refresh."""
 
 
 class Loaded(NamedTuple):
@@ -3933,6 +3935,7 @@ class CuratedReader:
     def __init__(self, paths: StorePaths, domains: tuple[str, ...], alerts: Alerts) -> None:
         self.paths, self.domains, self.alerts = paths, domains, alerts
         self.loaded: Loaded | None = None
+        self._built: list[PublishedSet] = []
         self._sets: dict[str, tuple[Stamp, PublishedSet | None]] = {}
 
     def refresh(self) -> bool:
@@ -3941,10 +3944,14 @@ class CuratedReader:
         if self.loaded is not None and self.loaded.stamps == stamps:
             return False
         sets = [found for domain, stamp in stamps if (found := self._read(domain, stamp))]
+        if self.loaded is not None and [*map(id, sets)] == [*map(id, self._built)]:
+            return False
+        self._built = sets
         prints = [s.header.fingerprint for s in sets if s.header.fingerprint]
         index = build_index(sets)
         self._tell_models_apart(index, prints)
-        self.loaded = Loaded(index, prints[0] if prints else None, stamps)
+        read = tuple((domain, self._sets[domain][0]) for domain in self.domains)
+        self.loaded = Loaded(index, prints[0] if prints else None, read)
         return True
 
     def _tell_models_apart(self, index: RecallIndex, prints: Sequence[Fingerprint]) -> None:
@@ -3968,6 +3975,8 @@ class CuratedReader:
         except (LessonsError, OSError, MemoryError) as error:
             self.alerts.warn(trouble, f"{first_line(error)}; the lessons read before stay in use")
             found = known[1] if known else None
+            # A damaged file stays so until it is replaced; permissions and disks recover alone.
+            stamp = stamp if isinstance(error, StoreDamaged) else UNREAD
         else:
             self.alerts.clear(trouble)
         self._sets[domain] = (stamp, found)
