@@ -73,6 +73,11 @@ def read_status(store: str, state: Path | None, domains: Sequence[str]) -> Store
                 read_gate_part(session, domain, found)
         except LessonsError as error:
             found.problems.append(f"{name}: {error}")
+    if not paths.salt.is_file():
+        found.problems.append(
+            f"{paths.salt} is missing: restore it, or run `lessons init`; "
+            "with a new one people counted before count again"
+        )
     found.problems = list(dict.fromkeys(found.problems))
     return found
 

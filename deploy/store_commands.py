@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lessons_loop.filter.errors import LessonsError
+from lessons_loop.promote.options import AsJson, Embedding, StateDir, Store
 
 if TYPE_CHECKING:
     from lessons_loop.filter.embed import Embedder
+    from lessons_loop.seeds.commands import Loaded
 
-StoreOption = Annotated[
-    str, typer.Option("--store", envvar="LESSONS_STORE", help="Folder of the lesson store.")
-]
-StateOption = Annotated[
-    Path | None,
-    typer.Option("--state-dir", envvar="LESSONS_STATE", help="Default: <store>/state."),
-]
 DomainsOption = Annotated[
     str, typer.Option("--domain", envvar="LESSONS_DOMAIN", help="Domain, or a comma list.")
 ]
-EmbeddingOption = Annotated[
-    str,
-    typer.Option(
-        "--embedding",
-        envvar="LESSONS_EMBEDDING",
-        help="openai:MODEL@URL or sentence-transformers:NAME_OR_FOLDER.",
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -46,11 +34,12 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    store: StoreOption = "",
-    state_dir: StateOption = None,
+    store: Store = "",
+    state_dir: StateDir = None,
     domain: DomainsOption = "sql,openwebui",
-    embedding: EmbeddingOption = "",
+    embedding: Embedding = "",
     seeds: Annotated[bool, typer.Option("--seeds", help="Load the shipped seeds too.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Create a store; running it again changes nothing.
 
@@ -60,27 +49,39 @@ def init(
     from lessons_loop.promote.initialise import initialise
 
     embedder = parse_embedding(embedding, os.environ)
-    report = initialise(store, split(domain), embedder, state_dir)
-    for name in split(domain):
-        typer.echo(f"{name}: {'created' if name in report.created else 'was there'}")
-    if seeds:
-        load_seeds(store, state_dir, split(domain), embedder)
+    with busy("making the store …"):
+        report = initialise(store, split(domain), embedder, state_dir)
+    lines = [
+        f"{name}: {'created' if name in report.created else 'was there'}" for name in split(domain)
+    ]
+    content: dict[str, Any] = report._asdict()
+    if seeds and (loaded := load_seeds(store, state_dir, split(domain), embedder)):
+        from lessons_loop.seeds.commands import as_report, as_table
+
+        lines.append(as_table(loaded, dry_run=False))
+        content |= json.loads(as_report(loaded, dry_run=False))
+    tell(lines, content, as_json)
+
+
+def tell(lines: list[str], content: Mapping[str, Any], as_json: bool) -> None:
+    """Print lines for a person, or the content for a machine."""
+    typer.echo(json.dumps(content, indent=2) if as_json else "\n".join(lines))
 
 
 def load_seeds(
     store: str, state_dir: Path | None, domains: list[str], embedder: Embedder | None
-) -> None:
+) -> list[Loaded]:
     """Load the shipped seeds of each domain that has some."""
     from lessons_loop.promote.session import GateSettings
-    from lessons_loop.seeds.commands import as_table, load_all, read_all
+    from lessons_loop.seeds.commands import load_all, read_all
     from lessons_loop.seeds.load import shipped_domains
 
     shipped = shipped_domains()
     names = [name for name in domains if name in shipped]
-    if names:
-        found = read_all(",".join(names), None)
-        settings = [GateSettings(store, name, state_dir, embedder) for name in names]
-        typer.echo(as_table(list(load_all(found, settings, force=False)), dry_run=False))
+    if not names:
+        return []
+    settings = [GateSettings(store, name, state_dir, embedder) for name in names]
+    return list(load_all(read_all(",".join(names), None), settings, force=False))
 
 
 def split(names: str) -> list[str]:
@@ -89,10 +90,10 @@ def split(names: str) -> list[str]:
 
 
 def status(
-    store: StoreOption = "",
-    state_dir: StateOption = None,
+    store: Store = "",
+    state_dir: StateDir = None,
     domain: DomainsOption = "",
-    as_json: JsonOption = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what a store holds and whether its ledger verifies.
 
@@ -100,14 +101,18 @@ def status(
     """
     from lessons_loop.deploy.status import read_status, render_status
 
-    found = read_status(store, state_dir, split(domain))
-    typer.echo(json.dumps(found.as_json(), indent=2) if as_json else render_status(found))
+    with busy("reading the store …"):
+        found = read_status(store, state_dir, split(domain))
+    tell([render_status(found)], found.as_json(), as_json)
     if found.problems:
         raise typer.Exit(1)
 
 
 def verify(
-    store: StoreOption = "", state_dir: StateOption = None, domain: DomainsOption = "sql"
+    store: Store = "",
+    state_dir: StateDir = None,
+    domain: DomainsOption = "sql",
+    as_json: AsJson = False,
 ) -> None:
     """Check the ledger: chain, payloads, no cut-off tail.
 
@@ -117,16 +122,23 @@ def verify(
     from lessons_loop.promote.state import existing_store
 
     existing_store(store)
-    with open_gate(GateSettings(store, split(domain)[0], state_dir, dry_run=True)) as session:
+    settings = GateSettings(store, split(domain)[0], state_dir, dry_run=True)
+    with busy("reading the ledger …"), open_gate(settings) as session:
         problems = session.ledger.verify()
         count = len(session.ledger.entries())
+    if as_json or not problems:
+        line = f"the ledger verifies: {count} lines, every payload present"
+        content = {"verified": not problems, "lines": count, "problems": problems}
+        tell([line], content, as_json)
     if problems:
         raise LessonsError(f"the ledger does not verify: {'; '.join(problems)}")
-    typer.echo(f"the ledger verifies: {count} lines, every payload present")
 
 
 def publish(
-    store: StoreOption = "", state_dir: StateOption = None, domain: DomainsOption = "sql"
+    store: Store = "",
+    state_dir: StateDir = None,
+    domain: DomainsOption = "sql",
+    as_json: AsJson = False,
 ) -> None:
     """Write the published file anew from curated.
 
@@ -136,17 +148,21 @@ def publish(
     from lessons_loop.promote.state import existing_store
 
     existing_store(store)
+    counts = {}
     for name in split(domain):
-        with open_gate(GateSettings(store, name, state_dir)) as session:
+        settings = GateSettings(store, name, state_dir)
+        with busy(f"publishing {name} …"), open_gate(settings) as session:
             session.publish(force=True)
-            typer.echo(f"{name}: {len(session.curated)} lessons published")
+            counts[name] = len(session.curated)
+    tell([f"{name}: {count} lessons published" for name, count in counts.items()], counts, as_json)
 
 
 def re_embed(
-    store: StoreOption = "",
-    state_dir: StateOption = None,
+    store: Store = "",
+    state_dir: StateDir = None,
     domain: DomainsOption = "sql",
-    embedding: EmbeddingOption = "",
+    embedding: Embedding = "",
+    as_json: AsJson = False,
 ) -> None:
     """Embed every lesson with another model.
 
@@ -161,12 +177,15 @@ def re_embed(
 
     existing_store(store)
     embedder = parse_embedding(embedding, os.environ)
+    counts = {}
     for name in split(domain):
-        count = re_embed_domain(GateSettings(store, name, state_dir, embedder))
-        typer.echo(f"{name}: {count} lessons embedded again")
+        with busy(f"embedding {name} again …"):
+            counts[name] = re_embed_domain(GateSettings(store, name, state_dir, embedder))
+    lines = [f"{name}: {count} lessons embedded again" for name, count in counts.items()]
+    tell(lines, counts, as_json)
 
 
-def repair(store: StoreOption = "") -> None:
+def repair(store: Store = "", as_json: AsJson = False) -> None:
     """Make staging and curated usable after a crash; deletes nothing.
 
     Example: lessons repair --store ./lessons
@@ -175,5 +194,21 @@ def repair(store: StoreOption = "") -> None:
     from lessons_loop.promote.state import existing_store
 
     paths = existing_store(store)
-    typer.echo(repair_staging(paths).line)
-    typer.echo(repair_gate(paths).line)
+    with busy("checking staging and curated …"):
+        reports = [repair_staging(paths), repair_gate(paths)]
+    found = {
+        report.what: {
+            "outcome": report.outcome,
+            "rows": report.rows,
+            "aside": str(report.aside or ""),
+        }
+        for report in reports
+    }
+    tell([report.line for report in reports], found, as_json)
+
+
+def busy(what: str) -> AbstractContextManager[object]:
+    """Show on stderr that something is under way: a model or a large store takes seconds."""
+    from rich.console import Console
+
+    return Console(stderr=True).status(what)

@@ -15,23 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lessons_loop.filter.errors import LessonsError
+from lessons_loop.promote.options import AsJson, DryRun, Embedding, StateDir, Store
 
 if TYPE_CHECKING:
     from lessons_loop.promote.command_runs import GateFlags
 
-Store = Annotated[str, typer.Option(envvar="LESSONS_STORE", help="Folder of the lesson store.")]
-StateDir = Annotated[
-    Path | None, typer.Option(envvar="LESSONS_STATE", help="Default: STORE/state.")
-]
 Domain = Annotated[str, typer.Option(envvar="LESSONS_DOMAIN", help="One domain.")]
-Embedding = Annotated[
-    str,
-    typer.Option(
-        envvar="LESSONS_EMBEDDING", help="openai:MODEL@URL or sentence-transformers:NAME_OR_FOLDER."
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would be done.")]
 Threshold = Annotated[
     float, typer.Option(min=0.5, max=1.0, help="Cosine from which a repetition is a duplicate.")
 ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from lessons_loop.filter.errors import LessonsError
+from lessons_loop.promote.options import AsJson, DryRun, Embedding, StateDir, Store
 
 if TYPE_CHECKING:
     from lessons_loop.promote.intake import IntakeReport
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from lessons_loop.seeds.load import SeedSet
     from lessons_loop.seeds.parse import Problem
 
-StoreOption = Annotated[
-    str, typer.Option(envvar="LESSONS_STORE", help="Folder of the lesson store.")
-]
 DomainOption = Annotated[
     str, typer.Option(help="Comma list; default: every domain shipped, or the folder's name.")
 ]
@@ -30,18 +28,6 @@ FolderOption = Annotated[
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Also load retired lessons and undo changes by hand.")
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would.")]
-StateOption = Annotated[
-    Path | None, typer.Option(envvar="LESSONS_STATE", help="Default: STORE/state.")
-]
-EmbeddingOption = Annotated[
-    str,
-    typer.Option(
-        envvar="LESSONS_EMBEDDING",
-        help="openai:MODEL@URL or sentence-transformers:NAME_OR_FOLDER.",
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 HEADINGS = ("domain", "added", "changed", "unchanged", "skipped", "total")
 DRY = "DRY RUN: nothing is written"
 
@@ -59,14 +45,14 @@ def register(app: typer.Typer) -> None:
 
 
 def seed(
-    store: StoreOption,
+    store: Store,
     domain: DomainOption = "",
     folder: FolderOption = None,
     force: ForceOption = False,
-    dry_run: DryRunOption = False,
-    state_dir: StateOption = None,
-    embedding: EmbeddingOption = "",
-    as_json: JsonOption = False,
+    dry_run: DryRun = False,
+    state_dir: StateDir = None,
+    embedding: Embedding = "",
+    as_json: AsJson = False,
 ) -> None:
     """Load seed lessons; running it again changes nothing.
 

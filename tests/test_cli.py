@@ -179,3 +179,24 @@ def test_taken_port_is_one_line_with_the_way_out(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert f"port {port}" in done.stderr
     assert "--port 0" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["init"], ["status"], ["verify"], ["publish"], ["repair"]])
+def test_json_is_all_there_is_on_stdout(store: str, words: list[str]) -> None:
+    done = lessons(*words, "--json", "--store", store)
+    assert done.returncode == 0 and done.stderr == ""
+    assert isinstance(json.loads(done.stdout), dict)
+
+
+def test_repair_tells_of_staging_and_curated(store: str) -> None:
+    Path(store, "gate.open").touch()
+    Path(store, "staging.open").touch()
+    done = lessons("repair", "--store", store)
+    assert done.stdout.splitlines() == ["staging is sound", "curated is sound"]
+    assert not Path(store, "gate.open").exists() and not Path(store, "staging.open").exists()
+
+
+def test_lost_salt_is_a_problem(store: str) -> None:
+    Path(store, "salt").unlink()
+    done = lessons("status", "--store", store)
+    assert done.returncode == 1 and "people counted before count again" in done.stdout

@@ -1,0 +1,26 @@
+"""Options that several commands share, declared once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Store = Annotated[
+    str, typer.Option("--store", envvar="LESSONS_STORE", help="Folder of the lesson store.")
+]
+StateDir = Annotated[
+    Path | None,
+    typer.Option("--state-dir", envvar="LESSONS_STATE", help="Default: STORE/state."),
+]
+Embedding = Annotated[
+    str,
+    typer.Option(
+        "--embedding",
+        envvar="LESSONS_EMBEDDING",
+        help="openai:MODEL@URL or sentence-transformers:NAME_OR_FOLDER.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would be done.")]
