@@ -46,7 +46,7 @@ def compare(new: Lesson, old: Lesson, cosine: float, threshold: float) -> Compar
     mine, theirs = words_of(new.text), words_of(old.text)
     new_only, old_only = missing(mine, theirs), missing(theirs, mine)
     shown = (_shown(new_only), _shown(old_only))
-    if new.key == old.key or (cosine >= threshold and _repeats(new, old, mine, theirs)):
+    if repeats(new, old, cosine, threshold):
         return Comparison(DUPLICATE, *shown)
     far = cosine < SURELY_RELATED and _overlap(mine, theirs) < LEAST_OVERLAP
     if cosine < RELATED_FLOOR or far:
@@ -102,7 +102,9 @@ def nearness(
 
 def repeats(new: Lesson, old: Lesson, cosine: float, threshold: float = DUP_THRESHOLD) -> bool:
     """Say whether `new` is a duplicate of `old`."""
-    return compare(new, old, cosine, threshold).relation == DUPLICATE
+    if new.key == old.key:
+        return True
+    return cosine >= threshold and _repeats(new, old, words_of(new.text), words_of(old.text))
 
 
 def adds_advice(full: Lesson, part: Lesson) -> bool:
@@ -121,12 +123,12 @@ def _neighbour(new: Lesson, old: Curated, cosine: float, threshold: float) -> Ne
 
 def _repeats(new: Lesson, old: Lesson, mine: Sequence[Word], theirs: Sequence[Word]) -> bool:
     """Say whether everything in `new` stands in `old`, in order, under the same conditions."""
+    matched = subsequence(mine, theirs)  # first: thousands of near pairs end here
+    if matched is None or _turned(matched, theirs):
+        return False
     if has_condition(old.text) and not has_condition(new.text):
         return False
-    if _takes_back(theirs) - _takes_back(mine) or not _same_situation(new, old):
-        return False
-    matched = subsequence(mine, theirs)
-    return matched is not None and not _turned(matched, theirs)
+    return not _takes_back(theirs) - _takes_back(mine) and _same_situation(new, old)
 
 
 def _takes_back(words: Sequence[Word]) -> set[str]:

@@ -94,7 +94,7 @@ class Word(NamedTuple):
         return self.form, self.negated
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=32_768)
 def words_of(text: str) -> tuple[Word, ...]:
     """Return the meaning-carrying words of `text`, in order."""
     marked = _NEGATING_PHRASES.sub(" instead-of ", text)
