@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
-from lessons_loop.filter.embed import Vectors
+from lessons_loop.filter.embed import Fingerprint, Vectors
 from lessons_loop.filter.errors import EmbedError, InvalidLesson
 from lessons_loop.filter.models import Curated, Record
 from lessons_loop.filter.store import collection_names
@@ -14,6 +14,7 @@ from lessons_loop.promote.clock import utc_now
 from lessons_loop.promote.curated import Header, create_curated
 from lessons_loop.promote.effects import REBUILD
 from lessons_loop.promote.journal import Plan
+from lessons_loop.promote.ledger import LedgerEntry
 from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.repair import RepairReport, repair_gate, repair_staging
 from lessons_loop.promote.rows import (
@@ -79,19 +80,23 @@ def re_embed(session: GateSession) -> int:
             },
         )
     )
-    header = old.model_copy(
+    header = _next_header(old, becomes, entry)
+    _build(session, header, records, vectors)
+    session.checkpoint("rebuilt")
+    session.commit(Plan(entry=entry, header=header, swap=True))
+    return len(records)
+
+
+def _next_header(old: Header, model: Fingerprint, entry: LedgerEntry) -> Header:
+    return old.model_copy(
         update={
-            "embedding": becomes.model_dump_json(),
+            "embedding": model.model_dump_json(),
             "generation": old.generation + 1,
             "rev": old.rev + 1,
             "head_n": entry.n,
             "head_hash": entry.hash,
         }
     )
-    _build(session, header, records, vectors)
-    session.checkpoint("rebuilt")
-    session.commit(Plan(entry=entry, header=header, swap=True))
-    return len(records)
 
 
 def _build(session: GateSession, header: Header, records: list[Record], vectors: Vectors) -> None:

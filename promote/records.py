@@ -104,7 +104,7 @@ class Neighbour:
 
     curated: Curated
     similarity: float
-    """Cosine, -1 to 1."""
+    """Cosine, -1 to 1: of trigger and text or of text alone, whichever is greater."""
     relation: str
     """duplicate, conflict, related or unrelated."""
     differences: tuple[str, ...] = ()
