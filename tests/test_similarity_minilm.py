@@ -48,7 +48,8 @@ def test_minilm_separates_kinds_of_nearness(minilm: Embedder, new: str, relation
 )
 def test_other_trigger_hides_no_neighbour(minilm: Embedder, new: str, relation: str) -> None:
     known = lesson(
-        "Look a machine up by equality on machine.serial_key, never by LIKE or ILIKE on serial_raw.",
+        "Look a machine up by equality on machine.serial_key, never by LIKE or ILIKE on "
+        "serial_raw.",
         trigger="any figure, work order or fact of one machine that is named by its serial number",
     )
     found = lesson(new, trigger="monthly reports for the sales team")
