@@ -78,7 +78,7 @@ def up(
 def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures only.")] = False,
 ) -> None:
-    """Show the whole loop once: about a minute.
+    """Show the whole loop once: one to two minutes.
 
     It uses a folder of its own and leaves nothing behind. It exits 0 only if every step
     was observed. A script stands in for the model.

@@ -199,9 +199,7 @@ def prepare_store(
     In a child, because the embedding model takes hundreds of megabytes this process
     would keep for as long as it runs.
     """
-    command = [sys.executable, "-m", "lessons_loop.deploy.cli", "init"]
-    command += ["--domain", options.domains, *(["--seeds"] if options.seeds else [])]
-    seeds = "seeds are loaded" if options.seeds else "without seeds"
+    command, seeds = init_command(options, embedding)
     done = f"store is initialised, {seeds}; embedding: {embedding.label}"
     with stages.stage("preparing the lesson store", done):
         env = gate_environment(environ, home, embedding)
@@ -209,6 +207,17 @@ def prepare_store(
         log.unlink(missing_ok=True)
         child = start("lessons init", command, log, env, home.root)
         wait_for_exit(child, STORE_SECONDS)
+
+
+def init_command(options: Options, embedding: Embedding) -> tuple[list[str], str]:
+    """Return the command that makes the store, and what it does about the seeds."""
+    command = [sys.executable, "-m", "lessons_loop.deploy.cli", "init"]
+    command += ["--domain", options.domains]
+    if not options.seeds:
+        return command, "without seeds"
+    if not embedding.gate:  # the gate compares by embedding and lets nothing in without one
+        return command, "without seeds (they need an embedding)"
+    return [*command, "--seeds"], "seeds are loaded"
 
 
 def prepare_database(home: Home, stages: Stages) -> None:

@@ -91,7 +91,9 @@ def environment(settings: ServerSettings, base: Mapping[str, str]) -> dict[str, 
 def require_open_webui() -> None:
     """Raise StartError when Open WebUI is not installed beside this command."""
     if find_spec("open_webui") is None:
-        raise StartError("open-webui is not installed here: pip install 'lessons-loop[demo]'")
+        raise StartError(
+            "open-webui is not installed here: run `make run` in the project's folder, or pip install '.[demo]' there"
+        )
 
 
 def start_server(settings: ServerSettings, base: Mapping[str, str] = os.environ) -> Child:

@@ -83,7 +83,7 @@ class Embedding:
     """Nothing has to come from a model hub."""
 
 
-LEXICAL = Embedding("", {}, "none: recall is lexical (words and identifiers only)")
+LEXICAL = Embedding("", {}, "none: recall is lexical, and the gate promotes nothing")
 
 
 def choose_embedding(option: str, environ: Mapping[str, str]) -> Embedding:

@@ -90,7 +90,11 @@ def read_published_part(paths: StorePaths, domain: DomainStatus, problems: list[
         problems.append(f"{domain.domain}: {error}")
         return
     if published is None:
-        problems.append(f"{domain.domain}: nothing is published: run `lessons publish`")
+        there = ", ".join(domains_of(paths)) or "no domain"
+        problems.append(
+            f"{domain.domain}: nothing is published (this store has {there}):"
+            f" run `lessons publish --domain {domain.domain}` if the name is right"
+        )
         return
     header = published.header
     domain.published, domain.floor = header.count, header.floor
@@ -134,7 +138,8 @@ def domain_lines(domain: DomainStatus) -> list[tuple[str, str]]:
     staged = f"{shown(domain.candidates)} candidates, {shown(domain.held)} held"
     unreadable = f", {domain.unreadable} unreadable rows" if domain.unreadable else ""
     floor = "" if domain.floor is None else f", floor {domain.floor:.2f}"
-    embedding = domain.embedding or "none: recall is lexical"
+    none = "none: recall is lexical" if domain.published else "none before the first lesson"
+    embedding = domain.embedding or none
     return [
         (domain.domain, f"{counts}, {staged}{unreadable}"),
         ("", f"embedding {embedding}{floor}"),

@@ -186,7 +186,7 @@ def re_embed(
 
 
 def repair(store: Store = "", as_json: AsJson = False) -> None:
-    """Make staging and curated usable after a crash; deletes nothing.
+    """Make a store usable after a crash; deletes nothing.
 
     Example: lessons repair --store ./lessons
     """

@@ -21,6 +21,7 @@ from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.published import read_published
 
 WATCH_SECONDS = 0.5
+NO_LESSONS = "none"
 
 
 def run_up(options: Options) -> None:
@@ -68,10 +69,24 @@ def welcome(running: Running) -> str:
         "  try          How many operating hours did machine SN-004711 run in the last 12 months?",
         f"  decide       source {settings_file(running)}",
         f"               {command_name()} promote --review human --min-users 1",
+        *how_to_teach(running),
         "  stop         Ctrl-C",
         "",
     ]
     return "\n".join(lines)
+
+
+def how_to_teach(running: Running) -> list[str]:
+    """Say how to see a lesson being learned where the shipped ones leave nothing to learn."""
+    counted = curated_counts(running).split(", ")
+    empty = all(part.startswith(("0 ", NO_LESSONS)) for part in counted)
+    if not running.models.practice or empty:
+        return []
+    folder = shortest(running.home.root.with_name("empty"))
+    return [
+        "  learn        the shipped lessons answer these questions; without them it has to learn:",
+        f"               {command_name()} up --no-seeds --port 0 --data-dir {folder}",
+    ]
 
 
 def settings_file(running: Running) -> Path:
@@ -103,4 +118,4 @@ def curated_counts(running: Running) -> str:
             parts.append(f"{found.header.count if found else 0} {file.stem}")
         except LessonsError as error:
             parts.append(str(error))
-    return ", ".join(parts) or "none"
+    return ", ".join(parts) or NO_LESSONS

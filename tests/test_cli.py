@@ -105,6 +105,16 @@ def test_status_tells_what_cannot_be_read(store: str) -> None:
     assert "line 1: cannot be read" in done.stdout
 
 
+def test_status_names_the_domains_there_are(store: str) -> None:
+    done = lessons("status", "--store", store, "--domain", "sqll")
+    assert done.returncode == 1
+    assert "sqll: nothing is published (this store has sql)" in done.stdout
+
+
+def test_no_embedding_is_no_fault_before_the_first_lesson(store: str) -> None:
+    assert "embedding none before the first lesson" in lessons("status", "--store", store).stdout
+
+
 def test_verify_names_an_edited_line(store: str) -> None:
     ledger = Path(store) / "state" / "ledger.jsonl"
     ledger.write_text(ledger.read_text().replace('"reason": "', '"reason": "x'))

@@ -1,0 +1,41 @@
+"""What `lessons up` says once everything runs, and how it makes the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lessons_loop.deploy.home import Home
+from lessons_loop.deploy.local import Options, Running, init_command
+from lessons_loop.deploy.openwebui_client import OpenWebUI
+from lessons_loop.deploy.server import ServerSettings
+from lessons_loop.deploy.sources import LEXICAL, Embedding, Models, practice_models
+from lessons_loop.deploy.up import welcome
+from support.shelf import put_published, shelf
+
+
+def running(root: Path, models: Models) -> Running:
+    store = root / "lessons"
+    settings = ServerSettings(root, 9, "s", "obviously-fake", store, models.variables, {})
+    return Running(Home(root), settings, OpenWebUI(settings.url), models, LEXICAL, [])
+
+
+def test_seeds_are_left_out_without_an_embedding() -> None:
+    command, said = init_command(Options(Path("x")), LEXICAL)
+    assert "--seeds" not in command
+    assert "need an embedding" in said
+
+
+def test_seeds_are_loaded_with_an_embedding() -> None:
+    command, said = init_command(Options(Path("x")), Embedding("openai:m@http://h/v1", {}, "m"))
+    assert (command[-1], said) == ("--seeds", "seeds are loaded")
+
+
+def test_seeded_practice_run_says_how_to_see_learning(tmp_path: Path) -> None:
+    put_published(Home(tmp_path).store, shelf(), None)
+    assert "--no-seeds" in welcome(running(tmp_path, practice_models(9)))
+    assert "--no-seeds" not in welcome(running(tmp_path, Models("own", "http://h/v1")))
+
+
+def test_empty_store_has_all_to_learn(tmp_path: Path) -> None:
+    put_published(Home(tmp_path).store, (), None)
+    assert "--no-seeds" not in welcome(running(tmp_path, practice_models(9)))
