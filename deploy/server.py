@@ -92,7 +92,8 @@ def require_open_webui() -> None:
     """Raise StartError when Open WebUI is not installed beside this command."""
     if find_spec("open_webui") is None:
         raise StartError(
-            "open-webui is not installed here: run `make run` in the project's folder, or pip install '.[demo]' there"
+            "open-webui is not installed here: run `make run` in the project's folder,"
+            " or `pip install '.[demo]'` there"
         )
 
 
