@@ -15,6 +15,7 @@ from lessons_loop.promote.session import GateSession, GateSettings, open_gate
 from lessons_loop.promote.state import existing_store
 
 DECAY = "no decay signal yet"
+SHOWN_PROBLEMS = 3
 
 
 @dataclass
@@ -109,11 +110,18 @@ def read_gate_part(session: GateSession, domain: DomainStatus, found: StoreStatu
     found.ledger_lines = len(entries)
     problems = session.ledger.verify()
     found.ledger_verified = not problems
-    found.problems += [f"ledger: {problem}" for problem in problems]
+    found.problems += [f"ledger: {problem}" for problem in first_few(problems)]
     if entries:
         found.last_run = f"{entries[-1].at} {entries[-1].run}"
     domain.candidates = len(session.candidates())
     domain.unreadable = session.unreadable
+
+
+def first_few(problems: Sequence[str]) -> list[str]:
+    """Return the first problems and how many more there are: one cause breaks every line."""
+    more = len(problems) - SHOWN_PROBLEMS
+    rest = [f"{more} more, listed by `lessons verify --json`"] if more > 0 else []
+    return [*problems[:SHOWN_PROBLEMS], *rest]
 
 
 def render_status(found: StoreStatus) -> str:

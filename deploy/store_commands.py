@@ -131,7 +131,12 @@ def verify(
         content = {"verified": not problems, "lines": count, "problems": problems}
         tell([line], content, as_json)
     if problems:
-        raise LessonsError(f"the ledger does not verify: {'; '.join(problems)}")
+        from lessons_loop.deploy.status import first_few
+
+        raise LessonsError(
+            f"the ledger does not verify: {'; '.join(first_few(problems))}:"
+            " restore the state directory from a backup"
+        )
 
 
 def publish(

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from lessons_loop.deploy.status import first_few
+
 COMMANDS = [
     *("up", "demo", "init", "status", "verify", "publish", "re-embed", "repair"),
     *("seed", "promote", "reject", "candidates", "show"),
@@ -121,6 +123,14 @@ def test_verify_names_an_edited_line(store: str) -> None:
     done = lessons("verify", "--store", store)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "line 1" in done.stderr
+    assert "from a backup" in done.stderr
+
+
+def test_broken_ledger_is_told_in_a_few_words() -> None:
+    told = first_few([f"line {number}: was edited" for number in range(1, 51)])
+    assert len(told) == 4
+    assert told[3] == "47 more, listed by `lessons verify --json`"
+    assert first_few(["line 1: was edited"]) == ["line 1: was edited"]
 
 
 def test_publish_replaces_a_damaged_file(store: str) -> None:
