@@ -26,7 +26,7 @@ $(BIN)/python:
 	"$(PYTHON)" -m venv $(VENV)
 
 $(VENV)/.torch: | $(BIN)/python
-	@echo "installing torch and Open WebUI into $(VENV): about 3 GB, some minutes"
+	@echo "installing torch and Open WebUI into $(VENV): 3 GB with a CPU build of torch, else 7 GB; five to ten minutes"
 	$(PIP) $(TORCH)
 	@touch $@
 
