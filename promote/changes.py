@@ -112,6 +112,10 @@ def archive_change(found: Resolution) -> Change:
         at=found.at,
         candidate=sightings[0] if sightings else None,
         sightings=sightings[1:] if held else (),
+        curated=next(
+            (old.curated for old in found.group.held if old.id == f"{lesson.key}-{status.value}"),
+            None,
+        ),
     )
     return Change(
         action=Action.HOLD if held else Action.REJECT,
@@ -120,6 +124,25 @@ def archive_change(found: Resolution) -> Change:
         actor=found.verdict.actor,
         payload=payload_of(found),
         archive=(row, *_merged(found, lesson.key)),
+        staged=found.group.staged,
+    )
+
+
+def withdraw_change(row: Curated, found: Resolution) -> Change:
+    """Return the change that takes a curated lesson out of use, rejected from now on."""
+    reason = f"withdrawn from curated: {mask_through(found.verdict.reason)}"
+    rejected = row.lesson.model_copy(update={"status": Status.REJECTED})
+    return Change(
+        action=Action.RETIRE,
+        key=row.key,
+        reason=reason,
+        actor=found.verdict.actor,
+        payload=payload_of(found) | {"curated": masked_values(row.model_dump(mode="json"))},
+        remove=(row.key,),
+        archive=(
+            Archived(lesson=rejected, reason=reason, at=found.at, curated=row),
+            *_merged(found, row.key),
+        ),
         staged=found.group.staged,
     )
 

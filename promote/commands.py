@@ -124,7 +124,9 @@ def reject(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Reject candidates or held lessons by id.
+    """Reject by id: candidates, held lessons, or a curated one, which is then withdrawn.
+
+    A withdrawn lesson is recalled no more; the same advice, learned again, waits for a person.
 
     Example: lessons reject 3f2a9c --reason "true for one customer only"
     """

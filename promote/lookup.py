@@ -9,7 +9,7 @@ from typing import TypeVar
 from lessons_loop.filter.errors import EmbedError, InvalidLesson
 from lessons_loop.filter.models import Curated, Status
 from lessons_loop.promote.cases import Case, Casebook
-from lessons_loop.promote.changes import Resolution
+from lessons_loop.promote.changes import Resolution, withdraw_change
 from lessons_loop.promote.clock import iso
 from lessons_loop.promote.gate import Rules
 from lessons_loop.promote.gathering import Progress, gather, no_progress
@@ -45,7 +45,9 @@ def list_waiting(session: GateSession, rules: Rules, progress: Progress = no_pro
     return Listing(tuple(gather(book, session.candidates(), progress)), book)
 
 
-def find_waiting(listing: Listing, prefix: str) -> Group:
+def find_waiting(
+    listing: Listing, prefix: str, what: str = "candidate, held or rejected lesson"
+) -> Group:
     """Return the one group an id names; raise InvalidLesson when none or several fit."""
     found = [group for group in listing.groups if _fits(group, prefix)]
     if not found:
@@ -57,7 +59,27 @@ def find_waiting(listing: Listing, prefix: str) -> Group:
             for key, row in rejected.items()
             if key.startswith(prefix) and key not in curated
         ]
-    return only(found, prefix, "candidate, held or rejected lesson")
+    return only(found, prefix, what)
+
+
+def find_rejectable(listing: Listing, prefix: str) -> Group:
+    """Return what a rejection names: a curated lesson with its new sightings, or one that waits.
+
+    Raises InvalidLesson when none or several fit.
+    """
+    curated = listing.book.session.curated
+    rows = [row for key, row in curated.items() if key.startswith(prefix)]
+    if not rows:
+        return find_waiting(listing, prefix, "candidate, held, rejected or curated lesson")
+    whole = prefix in curated  # such a group may hold it as one wording of another lesson
+    waiting = [
+        group
+        for group in listing.groups
+        if (group.key == prefix if whole else _fits(group, prefix))
+    ]
+    lessons = {row.key: row.lesson for row in rows} | {one.key: one.lesson for one in waiting}
+    lesson = only(list(lessons.values()), prefix, "lesson")
+    return next((group for group in waiting if group.key == lesson.key), Group(lesson, ()))
 
 
 def find_curated(session: GateSession, prefix: str) -> Curated:
@@ -110,7 +132,8 @@ def decide(
     for prefix in prefixes:
         check_prefix(prefix)
     listing = list_waiting(session, rules)
-    groups = {group.key: group for group in (find_waiting(listing, one) for one in prefixes)}
+    find = find_rejectable if verdict[0] is Decision.REJECT else find_waiting
+    groups = {group.key: group for group in (find(listing, one) for one in prefixes)}
     replaces = find_curated(session, supersede) if supersede else None
     cases = [listing.book.case(group) for group in groups.values()]
     if verdict[0] is Decision.PROMOTE:
@@ -136,7 +159,9 @@ def _decide_one(
     replaces: Curated | None,
 ) -> Outcome:
     decision, reason, actor = wanted
-    verdict = Verdict(decision, "person", reason, actor, case.verdict.neighbour)
+    leaving = session.curated.get(case.group.key) if decision is Decision.REJECT else None
+    rule = "withdrawn" if leaving else "person"
+    verdict = Verdict(decision, rule, reason, actor, case.verdict.neighbour)
     found = Resolution(
         group=case.group,
         verdict=verdict,
@@ -146,5 +171,8 @@ def _decide_one(
         replaces=replaces,
         history=case.history,
     )
-    apply_resolution(session, found)
+    if leaving:
+        session.apply(withdraw_change(leaving, found))
+    else:
+        apply_resolution(session, found)
     return Outcome(case, verdict, case.group.lesson)

@@ -11,6 +11,7 @@ from lessons_loop.filter.errors import EmbedError, InvalidLesson
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.llm import HttpModel
 from lessons_loop.filter.models import Lesson, Status
+from lessons_loop.filter.published import read_published
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.cases import Case
 from lessons_loop.promote.gate import Mode, Rules
@@ -379,3 +380,64 @@ def test_person_cannot_promote_without_embedder(tmp_path: Path) -> None:
         key = session.candidates()[0].lesson.key
         with pytest.raises(EmbedError, match="LESSONS_EMBEDDING"):
             decide(session, [key], (Decision.PROMOTE, "yes", HUMAN), Rules())
+
+
+def withdraw(root: Path, key: str, embedder: Any = EMBEDDER) -> None:
+    with open_gate(GateSettings(str(root), "sql", None, embedder)) as session:
+        decide(session, [key], (Decision.REJECT, "customer left", HUMAN), Rules())
+
+
+def published_keys(root: Path) -> list[str]:
+    found = read_published(StorePaths(root).published("sql"))
+    assert found is not None
+    return [row.key for row in found.lessons]
+
+
+@pytest.mark.parametrize("embedder", [EMBEDDER, None])
+def test_withdrawn_lesson_is_recalled_no_more(tmp_path: Path, embedder: Any) -> None:  # T-12
+    fill(tmp_path, *sightings(SOUND, 2), *sightings(OTHER, 2))
+    run(tmp_path, Mode.AUTO)
+    gone, left = candidate(SOUND).lesson.key, candidate(OTHER).lesson.key
+    withdraw(tmp_path, gone[:8], embedder)
+    assert published_keys(tmp_path) == [left]
+    with gate(tmp_path, EMBEDDER) as session:
+        row = session.archive[f"{gone}-rejected"]
+        assert list(session.curated) == [left] and not session.ledger.verify()
+        assert row.curated is not None and row.curated.occurrences == 2
+        last = session.ledger.entries()[-1]
+    assert last.action is Action.RETIRE and "customer left" in last.reason
+
+
+@pytest.mark.parametrize(
+    "again", [SOUND, "Look serials up in equipment_machine by the serial_key."]
+)
+def test_withdrawn_lesson_learned_again_is_held(tmp_path: Path, again: str) -> None:  # T-12
+    fill(tmp_path, *sightings(SOUND, 2))
+    run(tmp_path, Mode.AUTO)
+    withdraw(tmp_path, candidate(SOUND).lesson.key[:8])
+    fill(tmp_path, *sightings(again, 4))
+    report = run(tmp_path, Mode.AUTO)
+    assert counts(report) == {"held": 1} and not published_keys(tmp_path)
+    assert report.outcomes[0].verdict.rule == "seen-before"
+    assert "customer left" in report.outcomes[0].verdict.reason
+
+
+def test_withdrawal_takes_new_sightings_along(tmp_path: Path) -> None:
+    fill(tmp_path, *sightings(SOUND, 2))
+    run(tmp_path, Mode.AUTO)
+    fill(tmp_path, *sightings(SOUND, 3))
+    withdraw(tmp_path, candidate(SOUND).lesson.key)
+    with gate(tmp_path, EMBEDDER) as session:
+        assert not session.curated and not session.candidates() and not session.held()
+
+
+def test_withdrawn_lesson_can_be_promoted_again(tmp_path: Path) -> None:
+    fill(tmp_path, *sightings(SOUND, 2))
+    run(tmp_path, Mode.AUTO)
+    key = candidate(SOUND).lesson.key
+    withdraw(tmp_path, key)
+    withdraw(tmp_path, key)  # a second time changes no wording and loses no record
+    with gate(tmp_path, EMBEDDER) as session:
+        assert session.archive[f"{key}-rejected"].curated is not None
+        decide(session, [key], (Decision.PROMOTE, "they are back", HUMAN), Rules())
+    assert published_keys(tmp_path) == [key]
