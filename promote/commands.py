@@ -74,7 +74,7 @@ def register(app: typer.Typer) -> None:
 
 
 def promote(
-    store: Store,
+    store: Store = "",
     ids: PromoteIds = None,
     reason: Reason = "",
     supersede: Supersede = "",
@@ -116,7 +116,7 @@ def promote(
 
 def reject(
     ids: Ids,
-    store: Store,
+    store: Store = "",
     reason: Reason = "",
     domain: Domain = "sql",
     state_dir: StateDir = None,
@@ -139,7 +139,7 @@ def reject(
 
 
 def candidates(
-    store: Store,
+    store: Store = "",
     domain: Domain = "sql",
     state_dir: StateDir = None,
     embedding: Embedding = "",
@@ -156,7 +156,7 @@ def candidates(
 
 def show(
     id_: Annotated[str, typer.Argument(metavar="ID", help="Id, or its first six characters.")],
-    store: Store,
+    store: Store = "",
     domain: Domain = "sql",
     state_dir: StateDir = None,
     embedding: Embedding = "",

@@ -7,8 +7,24 @@ from typing import Annotated
 
 import typer
 
+
+def require_store(given: str) -> str:
+    """Return the store; end with one line and exit code 2 when none is given."""
+    if not given.strip():
+        typer.echo("lessons: no store given: pass --store or set LESSONS_STORE", err=True)
+        raise typer.Exit(2)
+    return given
+
+
 Store = Annotated[
-    str, typer.Option("--store", envvar="LESSONS_STORE", help="Folder of the lesson store.")
+    str,
+    typer.Option(
+        "--store",
+        envvar="LESSONS_STORE",
+        show_default=False,
+        callback=require_store,
+        help="Folder of the lesson store.",
+    ),
 ]
 StateDir = Annotated[
     Path | None,

@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
 
 
 def seed(
-    store: Store,
+    store: Store = "",
     domain: DomainOption = "",
     folder: FolderOption = None,
     force: ForceOption = False,

@@ -74,10 +74,16 @@ def test_missing_store_is_one_line(command: str, tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_no_store_names_the_setting() -> None:
-    done = lessons("status")
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "LESSONS_STORE" in done.stderr
+STORE_COMMANDS = [name for name in COMMANDS if name not in ("up", "demo")]
+
+
+@pytest.mark.parametrize("command", STORE_COMMANDS)
+def test_no_store_is_usage_on_one_line(command: str) -> None:
+    named = {"reject": ["abcdef", "--reason", "x"], "show": ["abcdef"]}
+    for store in ({}, {"LESSONS_STORE": " "}):
+        done = lessons(command, *named.get(command, []), **store)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == "lessons: no store given: pass --store or set LESSONS_STORE\n"
 
 
 def test_init_twice_changes_nothing(store: str) -> None:
