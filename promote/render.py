@@ -188,13 +188,40 @@ def outcome_line(outcome: Outcome, *, would: bool) -> str:
 
 def report_lines(report: RunReport) -> list[str]:
     """Return the closing lines of a run."""
-    lines = [f"{report.candidates} candidate(s) in {report.domain}, run {report.run}"]
-    lines.append(", ".join(f"{name} {count}" for name, count in report.counts().items()))
+    would = report.dry_run or report.mode is Mode.NONE
+    counted = ", ".join(_counted(report)) or "nothing to do"
+    lines = [
+        f"{report.domain}, run {report.run}: {_looked_at(report)}",
+        f"if carried out: {counted}" if would and _counted(report) else counted,
+    ]
     if report.mode is Mode.NONE:
         lines.append(PREVIEW)
     if report.dry_run:
         lines.append(DRY_RUN)
     return lines
+
+
+def _looked_at(report: RunReport) -> str:
+    """Return what the run had before it; a lesson may have several candidates."""
+    held = sum(not outcome.case.group.staged for outcome in report.outcomes)
+    parts = ((report.candidates, "candidate"), (held, "held lesson"))
+    return " and ".join(_many(count, what) for count, what in parts if count) or "no candidates"
+
+
+def _counted(report: RunReport) -> list[str]:
+    """Return what came of it in words, without what did not happen."""
+    said = {
+        "skipped": "left undecided {}",
+        "not_reviewed": "not reviewed {}",
+        "folded": f"usage of {_many(report.folded, 'answer')} counted",
+        "unreadable": f"{_many(report.unreadable, 'unreadable row')} in staging",
+    }
+    counts = report.counts().items()
+    return [said.get(name, f"{name} {{}}").format(count) for name, count in counts if count]
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _words(near: Neighbour | None, sign: str) -> list[str]:

