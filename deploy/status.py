@@ -103,12 +103,17 @@ def read_published_part(paths: StorePaths, domain: DomainStatus, problems: list[
 
 
 def read_gate_part(session: GateSession, domain: DomainStatus, found: StoreStatus) -> None:
-    """Fill in what the gate holds, and the ledger."""
+    """Fill in what the gate holds, and the ledger without the lines of this reading itself."""
     domain.curated = len(session.curated)
     domain.held = len(session.held())
-    entries = session.ledger.entries()
+    entries = [entry for entry in session.ledger.entries() if entry.run != session.run]
     found.ledger_lines = len(entries)
     problems = session.ledger.verify()
+    if domain.published is not None and domain.published != domain.curated:
+        found.problems.append(
+            f"{domain.domain}: {domain.curated} curated, but {domain.published} published:"
+            f" run `lessons publish --domain {domain.domain}`"
+        )
     found.ledger_verified = not problems
     found.problems += [f"ledger: {problem}" for problem in first_few(problems)]
     if entries:

@@ -37,7 +37,8 @@ class Casebook:
     def __init__(self, session: GateSession, rules: Rules) -> None:
         self.session = session
         self.rules = rules
-        self._decisions: dict[str, list[dict[str, Any]]] | None = None
+        self._decisions: dict[int, tuple[str, dict[str, Any]]] | None = None
+        """By ledger line: the lesson decided on, and the decision."""
 
     @property
     def compares(self) -> bool:
@@ -105,7 +106,7 @@ class Casebook:
                 yield row
 
     def decisions(self, keys: Iterable[str]) -> list[dict[str, Any]]:
-        """Return the ledger's decisions on these lessons, oldest first."""
+        """Return the decisions on these lessons, oldest first, and what put them out of use."""
         if self._decisions is None:
             self._decisions = {}
             for entry in self.session.ledger.entries():
@@ -116,6 +117,12 @@ class Casebook:
                     "actor": entry.actor.name or entry.actor.model or entry.actor.kind,
                     "reason": entry.reason,
                 }
-                self._decisions.setdefault(entry.key, []).append(plain)
-        found = [decision for key in set(keys) for decision in self._decisions.get(key, [])]
-        return sorted(found, key=lambda decision: int(decision["n"]))
+                self._decisions[entry.n] = entry.key, plain
+        wanted = set(keys)
+        rows = self.session.archive.values()
+        put_out = {row.ledger_ref: row.reason for row in rows if row.lesson.key in wanted}
+        return [
+            decision if key in wanted else decision | {"reason": put_out[n]}
+            for n, (key, decision) in sorted(self._decisions.items())
+            if key in wanted or n in put_out
+        ]

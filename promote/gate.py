@@ -10,7 +10,7 @@ Not covered: whether the advice is good.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from lessons_loop.filter.models import Candidate, Lesson, Status
@@ -89,9 +89,10 @@ def judge(group: Group, situation: Situation, rules: Rules) -> Verdict:
         or _by_history(situation)
         or _by_sightings(group, rules)
     )
-    return verdict or _verdict(
-        Decision.PROMOTE, "all-rules", "no rule stands against it", situation
-    )
+    if verdict is None:
+        reason = "no rule stands against it"
+        return _verdict(Decision.PROMOTE, "all-rules", reason, situation)
+    return _with_history(verdict, situation)
 
 
 def _by_shape(findings: Sequence[Finding]) -> Verdict | None:
@@ -124,11 +125,21 @@ def _by_neighbour(situation: Situation, rules: Rules) -> Verdict | None:
 def _by_history(situation: Situation) -> Verdict | None:
     if not situation.earlier:
         return None
-    last = situation.earlier[-1]
-    word = "rejected" if last.status is Status.REJECTED else f"retired ({last.status.value})"
-    return _verdict(
-        Decision.HOLD, "seen-before", f"was {word} on {last.at[:10]}: {last.reason}", situation
-    )
+    return _verdict(Decision.HOLD, "seen-before", _fate(situation.earlier[-1]), situation)
+
+
+def _with_history(verdict: Verdict, situation: Situation) -> Verdict:
+    """Return the verdict; where another rule holds, it tells of the earlier decision too."""
+    told = verdict.decision is not Decision.HOLD or verdict.rule == "seen-before"
+    if told or not situation.earlier:
+        return verdict
+    reason = f"{verdict.reason}; it repeats a lesson that {_fate(situation.earlier[-1])}"
+    return replace(verdict, reason=reason)
+
+
+def _fate(row: Archived) -> str:
+    word = "rejected" if row.status is Status.REJECTED else f"retired ({row.status.value})"
+    return f"was {word} on {row.at[:10]}: {row.reason}"
 
 
 def _by_sightings(group: Group, rules: Rules) -> Verdict | None:

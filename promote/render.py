@@ -105,10 +105,12 @@ def neighbour_lines(near: Neighbour | None) -> list[str]:
 
 
 def decision_line(decision: dict[str, Any]) -> str:
-    """Return one earlier decision."""
+    """Return one earlier decision; a rule that decided stands in its reason already."""
+    actor = str(decision["actor"])
+    reason = str(decision["reason"]).removeprefix(f"{actor}: ")
     return (
-        f"decided:   {decision['at']} {decision['action']} by {decision['actor']}: "
-        f"{plain(str(decision['reason']))} (ledger line {decision['n']})"
+        f"decided:   {decision['at']} {decision['action']} by {actor}: "
+        f"{plain(reason)} (ledger line {decision['n']})"
     )
 
 

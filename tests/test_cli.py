@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -117,6 +118,11 @@ def test_status_names_the_domains_there_are(store: str) -> None:
     done = lessons("status", "--store", store, "--domain", "sqll")
     assert done.returncode == 1
     assert "sqll: nothing is published (this store has sql)" in done.stdout
+    last = [
+        re.findall(r"^(?:last run|ledger) .*", shown, re.MULTILINE)
+        for shown in (done.stdout, lessons("status", "--store", store).stdout)
+    ]
+    assert last[0] == last[1] and len(last[0]) == 2  # nothing of the copy that was read
 
 
 def test_no_embedding_is_no_fault_before_the_first_lesson(store: str) -> None:

@@ -89,6 +89,13 @@ def test_earlier_rejection_holds_with_its_reason() -> None:
     assert "true on Mondays only" in found.reason
 
 
+def test_other_hold_tells_of_earlier_retirement_too() -> None:  # T-12
+    before = archived(lesson(SOUND), Status.SUPERSEDED, reason="superseded by 3f2a9c")
+    found = verdict(group(*sightings(SOUND, 1)), replace(near("conflict"), earlier=(before,)))
+    assert (found.decision, found.rule) == (Decision.HOLD, "conflict")
+    assert "repeats a lesson that was retired (superseded)" in found.reason
+
+
 def test_unsafe_advice_is_held_whoever_saw_it() -> None:
     text = "Run DROP TABLE staging_orders before loading equipment_machine."
     found = verdict(group(*sightings(text, 9)))

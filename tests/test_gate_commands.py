@@ -95,6 +95,40 @@ def test_show_names_evidence_and_verdict(env: dict[str, str]) -> None:
         assert part in done.stdout
 
 
+def test_show_says_a_deciding_rule_once(env: dict[str, str], tmp_path: Path) -> None:
+    stage(StorePaths(tmp_path), sightings(OTHER, 1))
+    run_command("promote", "--unattended", env=env)
+    done = run_command("show", candidate(OTHER).lesson.key, env=env)
+    assert "hold by min-users: shown by" in done.stdout and "min-users: min-" not in done.stdout
+
+
+def test_show_tells_what_superseded_a_lesson(env: dict[str, str], tmp_path: Path) -> None:  # T-12
+    old, new = (candidate(f"Set pool_size to {n} for orders_db.") for n in (10, 20))
+    stage(StorePaths(tmp_path), [old, new])
+    run_command("promote", old.lesson.key, "--reason", "good", env=env)
+    words = ("--supersede", old.lesson.key, "--reason", "measured again")
+    assert run_command("promote", new.lesson.key, *words, env=env).returncode == 0
+    decided = f"supersede by .*: superseded by {new.lesson.key[:12]}: measured again"
+    assert re.search(decided, run_command("show", old.lesson.key, env=env).stdout)
+    stage(StorePaths(tmp_path), sightings(old.lesson.text, 2))
+    shown = run_command("show", old.lesson.key, env=env).stdout
+    assert "status:    candidate" in shown and re.search(decided, shown)
+    assert "it repeats a lesson that was retired (superseded)" in shown
+
+
+def test_status_asks_to_publish_what_is_not(env: dict[str, str], tmp_path: Path) -> None:
+    run_command("init", "--domain", "sql", env=env)
+    published = StorePaths(tmp_path).published("sql")
+    before = published.read_bytes()
+    run_command("promote", candidate(SOUND).lesson.key, "--reason", "good", env=env)
+    published.write_bytes(before)  # as after an edition that could not be written
+    done = run_command("status", env=env)
+    assert done.returncode == 1
+    assert "1 curated, but 0 published: run `lessons publish --domain sql`" in done.stdout
+    assert run_command("publish", env=env).returncode == 0
+    assert run_command("status", env=env).returncode == 0
+
+
 def test_table_fits_eighty_columns(env: dict[str, str], tmp_path: Path) -> None:
     stage(StorePaths(tmp_path), [candidate("Read orders_table " * 20, message="long")])
     done = run_command("candidates", env=env | {"COLUMNS": "200"})
