@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ import typer
 
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote.options import AsJson, Embedding, StateDir, Store
+from lessons_loop.promote.quiet import busy
 
 if TYPE_CHECKING:
     from lessons_loop.filter.embed import Embedder
@@ -210,10 +210,3 @@ def repair(store: Store = "", as_json: AsJson = False) -> None:
         for report in reports
     }
     tell([report.line for report in reports], found, as_json)
-
-
-def busy(what: str) -> AbstractContextManager[object]:
-    """Show on stderr that something is under way: a model or a large store takes seconds."""
-    from rich.console import Console
-
-    return Console(stderr=True).status(what)

@@ -30,6 +30,7 @@ from lessons_loop.promote.lookup import (
     list_waiting,
     only,
 )
+from lessons_loop.promote.quiet import busy
 from lessons_loop.promote.records import Actor, Decision
 from lessons_loop.promote.review import HumanReviewer, ModelReviewer
 from lessons_loop.promote.run import Outcome, Reviewer, RunOptions, RunReport, run_gate
@@ -199,7 +200,7 @@ def _opened(
         existing_store(flags.store)
     settings = flags.settings(embedding=embedding, reading=reading)
     with ExitStack() as stack:
-        with Console(stderr=True).status("opening the store …"):
+        with busy("opening the store …"):
             session = stack.enter_context(open_gate(settings))
         yield session
 

@@ -229,7 +229,7 @@ class GateSession(GateView):
         self.holdings.learn_model(self.embedder)
         if not re_embedding:
             self.holdings.refuse_other_model()
-        if self.created:
+        if self.holdings.header.head_n == 0:  # new, or its creator died before the first line
             self._record_creation()
 
     def _recover(self) -> None:

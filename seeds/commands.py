@@ -12,6 +12,7 @@ import typer
 
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote.options import AsJson, DryRun, Embedding, StateDir, Store
+from lessons_loop.promote.quiet import busy
 
 if TYPE_CHECKING:
     from lessons_loop.promote.intake import IntakeReport
@@ -114,15 +115,12 @@ def load_all(
     found: Sequence[SeedSet], settings: Sequence[GateSettings], force: bool
 ) -> Iterator[Loaded]:
     """Load each domain in a gate session of its own, showing that it is at work."""
-    from rich.console import Console
-
     from lessons_loop.promote.initialise import initialise
     from lessons_loop.promote.session import open_gate
     from lessons_loop.seeds.load import load_seeds
 
-    console = Console(stderr=True)
     for seeds, chosen in zip(found, settings, strict=True):
-        with console.status(f"loading {len(seeds.seeds)} lessons into {seeds.domain}"):
+        with busy(f"loading {len(seeds.seeds)} lessons into {seeds.domain}"):
             if not chosen.dry_run:
                 initialise(chosen.store, [seeds.domain], chosen.embedder, chosen.state)
             with open_gate(chosen) as session:
