@@ -18,6 +18,7 @@ from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.store import (
     APPEND_BATCH,
+    PRIVATE,
     StorePaths,
     append_records,
     collection_names,
@@ -80,7 +81,7 @@ class Spool:
     def _keep(self, collection: str, record: Record) -> None:
         folder = self.paths.spool
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
             if self.waiting() >= SPOOL_LIMIT:
                 raise StoreError(f"{folder} holds {SPOOL_LIMIT} records: run `lessons repair`")
             write_spooled(folder, collection, record)

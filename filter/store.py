@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
 POLL_SECONDS = 0.05
+PRIVATE = 0o700
+"""Of folders with candidates: Chroma's index files carry leftovers of the process's memory."""
 APPEND_BATCH = 50
 STAGING_VECTOR = [1.0]
 
@@ -235,7 +237,7 @@ def open_embedded(folder: Path) -> ClientAPI:
     except ValueError as error:  # it reads `.env` of the current folder while being imported
         raise StoreError(f"chromadb cannot be loaded: {first_line(error)}") from None
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
         return chromadb.PersistentClient(
             path=str(folder), settings=Settings(anonymized_telemetry=False)
         )

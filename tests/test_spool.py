@@ -51,6 +51,13 @@ def test_drained_records_stand_in_staging(spool):
     assert rows(spool.paths, "sql-lessons-events")["documents"] == ["used"]
 
 
+def test_what_waits_and_what_is_staged_is_private(spool):
+    spool.append_candidates([candidate(1)])
+    spool.drain()
+    for folder in (spool.paths.spool, spool.paths.staging):
+        assert folder.stat().st_mode & 0o077 == 0
+
+
 def test_locked_store_keeps_the_spool(spool):
     spool.append_candidates([candidate(1)])
     with file_lock(spool.paths.staging_lock, 0), pytest.raises(StoreLocked):

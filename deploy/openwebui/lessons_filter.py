@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 2016b1669687d122b657dc5df8680c7168b409730a243d74aebb494fce52980b
+source_digest: be993d4076e28699c7a6552ab51dc4ac154569bdf2bd7b5933ddc6bf48e48313
 """
 
 from __future__ import annotations
@@ -3104,6 +3104,8 @@ def telling_lines(lines: Sequence[str]) -> list[int]:
 
 
 POLL_SECONDS = 0.05
+PRIVATE = 0o700
+"""Of folders with candidates: Chroma's index files carry leftovers of the process's memory."""
 APPEND_BATCH = 50
 STAGING_VECTOR = [1.0]
 
@@ -3303,7 +3305,7 @@ def open_embedded(folder: Path) -> ClientAPI:
     except ValueError as error:  # it reads `.env` of the current folder while being imported
         raise StoreError(f"chromadb cannot be loaded: {first_line(error)}") from None
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
         return chromadb.PersistentClient(
             path=str(folder), settings=Settings(anonymized_telemetry=False)
         )
@@ -3839,7 +3841,7 @@ class Spool:
     def _keep(self, collection: str, record: Record) -> None:
         folder = self.paths.spool
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
             if self.waiting() >= SPOOL_LIMIT:
                 raise StoreError(f"{folder} holds {SPOOL_LIMIT} records: run `lessons repair`")
             write_spooled(folder, collection, record)
