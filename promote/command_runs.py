@@ -23,6 +23,7 @@ from lessons_loop.promote.cases import Case, Casebook
 from lessons_loop.promote.changes import masked_values
 from lessons_loop.promote.embedders import parse_embedding
 from lessons_loop.promote.gate import Mode, Rules
+from lessons_loop.promote.gathering import no_progress
 from lessons_loop.promote.lookup import (
     check_prefix,
     decide,
@@ -264,7 +265,10 @@ class ConsoleTerminal:
 def _progress(mode: Mode = Mode.NONE) -> Iterator[Any]:
     """Show a bar on stderr for what takes long; it is gone while a person is asked."""
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+    if not console.is_terminal:  # rich 13 ends even a disabled bar with an empty line
+        yield no_progress
+        return
+    with Progress(console=console, transient=True) as bar:
         tasks: dict[str, Any] = {}
 
         def show(what: str, done: int, total: int) -> None:
