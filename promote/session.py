@@ -229,7 +229,7 @@ class GateSession(GateView):
         self.holdings.learn_model(self.embedder)
         if not re_embedding:
             self.holdings.refuse_other_model()
-        if self.holdings.header.head_n == 0:  # new, or its creator died before the first line
+        if self.created or (not re_embedding and self._is_unwritten()):
             self._record_creation()
 
     def _recover(self) -> None:
@@ -239,6 +239,10 @@ class GateSession(GateView):
         if plan := self.journal.recover(self._tail):
             self._unsettled = True
             self._settle(plan)
+
+    def _is_unwritten(self) -> bool:
+        """Say whether the domain's creator died before its first ledger line."""
+        return self.holdings.header.head_n == 0 and not self.curated
 
     def _record_creation(self) -> None:
         payload: dict[str, object] = {"domain": self.domain, "schema": 1}
