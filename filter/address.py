@@ -24,11 +24,12 @@ def completions_url(url: str) -> str:
         )
     path = parts.path.rstrip("/")
     if not path.endswith("/chat/completions"):
-        path += "/chat/completions" if _has_version(path) else "/v1/chat/completions"
+        path += "/chat/completions" if has_version(path) else "/v1/chat/completions"
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
 
-def _has_version(path: str) -> bool:
+def has_version(path: str) -> bool:
+    """Say whether a base address already ends in what comes before `/chat/completions`."""
     return re.search(r"/(?:v\d+\w*|openai|api)$", path) is not None
 
 

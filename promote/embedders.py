@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lessons_loop.filter.address import public_url
+from lessons_loop.filter.address import has_version, public_url
 from lessons_loop.filter.embed import Embedder, Purpose, Vectors, unit_rows
 from lessons_loop.filter.endpoint import JsonEndpoint
 from lessons_loop.filter.errors import EmbedError
@@ -102,8 +102,7 @@ def embeddings_url(url: str) -> str:
     base = url.strip().rstrip("/")
     if base.endswith("/embeddings"):
         return base
-    versioned = re.search(r"/(?:v\d+\w*|openai|api)$", base)
-    return f"{base}/embeddings" if versioned else f"{base}/v1/embeddings"
+    return f"{base}/embeddings" if has_version(base) else f"{base}/v1/embeddings"
 
 
 def _rows_of(body: object, name: str) -> list[Any]:

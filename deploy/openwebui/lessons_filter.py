@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: be993d4076e28699c7a6552ab51dc4ac154569bdf2bd7b5933ddc6bf48e48313
+source_digest: 1a91fa25643054a12f6cfbf93f7de5f4569b9116515d30e342612801b2859c98
 """
 
 from __future__ import annotations
@@ -1042,11 +1042,12 @@ def completions_url(url: str) -> str:
         )
     path = parts.path.rstrip("/")
     if not path.endswith("/chat/completions"):
-        path += "/chat/completions" if _has_version(path) else "/v1/chat/completions"
+        path += "/chat/completions" if has_version(path) else "/v1/chat/completions"
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
 
-def _has_version(path: str) -> bool:
+def has_version(path: str) -> bool:
+    """Say whether a base address already ends in what comes before `/chat/completions`."""
     return re.search(r"/(?:v\d+\w*|openai|api)$", path) is not None
 
 
