@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from lessons_loop.deploy import store_commands
+from lessons_loop.eval import commands as eval_commands
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote import commands as gate_commands
 from lessons_loop.promote.quiet import quiet_libraries
@@ -120,6 +121,7 @@ def run(arguments: list[str]) -> int:
 store_commands.register(app)
 gate_commands.register(app)
 seed_commands.register(app)
+eval_commands.register(app)
 
 if __name__ == "__main__":
     main()

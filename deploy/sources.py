@@ -8,8 +8,9 @@ from pathlib import Path
 
 import requests
 
-from lessons_loop.deploy.embedding import packaged_model, user_configured
+from lessons_loop.deploy.embedding import user_configured
 from lessons_loop.deploy.processes import LOOPBACK, StartError, loopback_session
+from lessons_loop.eval.packaged import packaged_model
 
 OLLAMA_URL = f"http://{LOOPBACK}:11434"
 OPENAI_URL = "https://api.openai.com/v1"

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.embedding import packaged_model, verify_weights
 from lessons_loop.deploy.processes import StartError, free_port
 from lessons_loop.deploy.sources import (
     choose_embedding,
@@ -13,6 +12,7 @@ from lessons_loop.deploy.sources import (
     ollama_models,
     practice_models,
 )
+from lessons_loop.eval.packaged import packaged_model, verify_weights
 from lessons_loop.filter.errors import EmbedError
 from support.provider import Provider
 

@@ -1,0 +1,21 @@
+"""`lessons eval`: how good recall, duplicates, distilling and the gate are, on files of cases."""
+
+from __future__ import annotations
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group `eval` to an app."""
+    group = typer.Typer(
+        name="eval",
+        help="Measure recall, near-duplicates, distilling and the gate on files of cases.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    group.callback()(_group)
+    app.add_typer(group)
+
+
+def _group() -> None:
+    """Measure recall, near-duplicates, distilling and the gate on files of cases."""
