@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from lessons_loop.eval import distill_command, gate_command
+
 
 def register(app: typer.Typer) -> None:
     """Add the command group `eval` to an app."""
@@ -14,6 +16,8 @@ def register(app: typer.Typer) -> None:
         rich_markup_mode=None,
     )
     group.callback()(_group)
+    distill_command.register(group)
+    gate_command.register(group)
     app.add_typer(group)
 
 

@@ -1,0 +1,43 @@
+"""Show figures: as JSON, or as lines of 80 columns; progress on a terminal's stderr only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+Step = Callable[[], None]
+
+
+def print_figures(
+    figures: Mapping[str, Any], as_json: bool, lines: Callable[[Mapping[str, Any]], Iterable[str]]
+) -> None:
+    """Print the figures on stdout."""
+    # escapes instead of raw characters: a terminal must not be steered by what is shown
+    if as_json:
+        typer.echo(json.dumps(figures, indent=2))
+        return
+    for line in lines(figures):
+        typer.echo("".join(char if char.isprintable() else "?" for char in line))
+
+
+@contextmanager
+def progress_bar(what: str, total: int) -> Iterator[Step]:
+    """Yield what is called after each step; rich 13 ends even a disabled bar with a line."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda: None
+        return
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)
+
+
+def percent(found: float | None) -> str:
+    """Return a share as people read it."""
+    return "-" if found is None else f"{found * 100:.1f} %"
