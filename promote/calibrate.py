@@ -16,7 +16,7 @@ from lessons_loop.filter.embed import Embedder, Purpose, Vectors
 from lessons_loop.filter.lexical import build_lexical, score_lexical
 from lessons_loop.filter.models import Curated
 from lessons_loop.filter.recall import LEXICAL_SHARE, centre
-from lessons_loop.promote.everyday import EVERYDAY_MESSAGES
+from lessons_loop.promote.everyday import everyday_messages
 
 PERCENTILE = 99.0
 CROWDED = 0.5
@@ -43,13 +43,13 @@ def calibrate(
     `vectors` are the lessons' unit rows, shape (len(lessons), dimension). Raises EmbedError.
     """
     lexical = build_lexical(curated.lesson.searched_text for curated in lessons)
-    words = np.array([score_lexical(lexical, message) for message in EVERYDAY_MESSAGES])
+    words = np.array([score_lexical(lexical, message) for message in everyday_messages()])
     if not len(lessons):
         return Calibration(None, LEAST_LEXICAL_FLOOR, ())
     word_floor = floor_of(words.max(axis=1), LEAST_LEXICAL_FLOOR)
     if vectors is None or embedder is None or not vectors.size:
         return Calibration(None, word_floor, ())
-    messages = embedder.embed(EVERYDAY_MESSAGES, Purpose.QUERY)
+    messages = embedder.embed(everyday_messages(), Purpose.QUERY)
     mean = np.zeros(0, np.float32)
     if np.median((messages @ vectors.T).max(axis=1)) > CROWDED:
         mean = np.concatenate([messages, vectors]).mean(axis=0).astype(np.float32)

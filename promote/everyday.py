@@ -1,66 +1,15 @@
-"""Sixty everyday chat messages that no lesson should answer: they set the relevance floor."""
+"""Everyday chat messages that no lesson should answer: sixty of them set the relevance floor."""
 
 from __future__ import annotations
 
-EVERYDAY_MESSAGES: tuple[str, ...] = (
-    "hi",
-    "hello, how are you today?",
-    "thanks, that helped a lot!",
-    "good morning",
-    "ok",
-    "can you say that in simpler words?",
-    "tell me a joke about penguins",
-    "what can you do?",
-    "who are you?",
-    "write a birthday poem for my sister, she loves cats",
-    "translate 'where is the train station' into Italian",
-    "what should I cook tonight with leftover rice and eggs?",
-    "plan a three-day trip to Lisbon in spring",
-    "summarise this article in five bullet points",
-    "make this e-mail sound friendlier",
-    "proofread the following paragraph, please",
-    "write a cover letter for a job as a nurse",
-    "explain photosynthesis to a ten-year-old",
-    "why is the sky blue?",
-    "how far away is the moon?",
-    "who wrote Moby Dick?",
-    "what is the capital of Mongolia?",
-    "give me ten name ideas for a small bakery",
-    "is it better to run in the morning or in the evening?",
-    "my back hurts after sitting all day, any stretches?",
-    "how do I get red wine out of a white shirt?",
-    "recommend a novel like The Name of the Rose",
-    "explain the offside rule",
-    "help me word a polite refusal to a wedding invitation",
-    "what are good questions for a job interview?",
-    "compare electric and hybrid cars for a small family",
-    "draft an agenda for tomorrow's team meeting",
-    "turn these notes into minutes",
-    "what does 'bite the bullet' mean?",
-    "how many grams of flour are in a cup?",
-    "convert 68 degrees Fahrenheit to Celsius",
-    "what is 17 percent of 2340?",
-    "solve x squared minus 5x plus 6 equals 0",
-    "write a short story about a lighthouse keeper",
-    "suggest a present for a colleague who is leaving",
-    "how do I explain inflation to my grandfather?",
-    "can you continue?",
-    "shorter, please",
-    "that is wrong, try again",
-    "yes, go ahead",
-    "write a haiku about autumn",
-    "which plants survive in a dark flat?",
-    "how long should I boil an egg?",
-    "I feel a bit stressed before my exam",
-    "make a packing list for a week of camping",
-    "Guten Morgen! Kannst du mir bei einem Brief an den Vermieter helfen?",
-    "Wie wird morgen das Wetter?",
-    "Schreib mir eine kurze Rede zum Geburtstag meiner Chefin.",
-    "Bonjour, peux-tu corriger mon texte ?",
-    "Quelle est la différence entre un croissant et un pain au chocolat ?",
-    "¿Me ayudas a escribir una carta de presentación?",
-    "¿Qué película me recomiendas para esta noche?",
-    "Привет, как дела?",
-    "你好，帮我写一首关于春天的诗",
-    "今日の夕食は何がいいですか？",
-)
+import functools
+from importlib.resources import files
+
+import yaml
+
+
+@functools.cache
+def everyday_messages(name: str = "calibration") -> tuple[str, ...]:
+    """Return the messages of `eval/questions/everyday/<name>.yaml`: data, no code of eval."""
+    file = files("lessons_loop.eval") / "questions" / "everyday" / f"{name}.yaml"
+    return tuple(map(str, yaml.safe_load(file.read_text("utf-8"))))
