@@ -6,6 +6,8 @@ LessonsError
 ├── ModelError
 │   └── UnreadableReply
 └── StoreError
+    ├── StoreUnreachable
+    ├── StoreMissing
     ├── StoreLocked
     ├── StoreDamaged
     └── EmbeddingMismatch
@@ -36,6 +38,14 @@ class UnreadableReply(ModelError):
 
 class StoreError(LessonsError):
     """The lesson store could not be read or written."""
+
+
+class StoreUnreachable(StoreError):
+    """The store's server gives no answer now; asking again later may help."""
+
+
+class StoreMissing(StoreError):
+    """The server answers, but has no such tenant, database or collection."""
 
 
 class StoreLocked(StoreError):

@@ -227,15 +227,22 @@ def refuse_locked_database(database: Path) -> None:
         raise StoreDamaged(f"{database} is no database: {error}; run `lessons repair`") from None
 
 
-def open_embedded(folder: Path) -> ClientAPI:
-    """Return an embedded Chroma client; raise StoreError with one line."""
+def import_chromadb() -> None:
+    """Load chromadb, which takes a second; raise StoreError when that cannot be done."""
     try:
-        import chromadb
-        from chromadb.config import Settings
+        import chromadb  # noqa: F401
     except ImportError:
-        raise StoreError("chromadb is not installed: staging needs it") from None
+        raise StoreError("chromadb is not installed: the lesson store needs it") from None
     except ValueError as error:  # it reads `.env` of the current folder while being imported
         raise StoreError(f"chromadb cannot be loaded: {first_line(error)}") from None
+
+
+def open_embedded(folder: Path) -> ClientAPI:
+    """Return an embedded Chroma client; raise StoreError with one line."""
+    import_chromadb()
+    import chromadb
+    from chromadb.config import Settings
+
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
         return chromadb.PersistentClient(

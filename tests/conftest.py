@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,3 +45,20 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("LESSONS_") and name != "LESSONS_BUNDLE":
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def chroma_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One real Chroma server for every test that leaves it running."""
+    from support.chroma_server import ChromaServer
+
+    with ChromaServer(tmp_path_factory.mktemp("chroma")) as server:
+        yield server
+
+
+@pytest.fixture
+def store_url(chroma_server: Any) -> str:
+    """Return the store setting of a tenant of this test's own, nothing made in it yet."""
+    from support.chroma_server import fresh_url
+
+    return fresh_url(chroma_server)

@@ -1,0 +1,291 @@
+"""A lesson store on a Chroma server: its address, and a client whose every call ends.
+
+Covered: no setting of the environment or of a `.env` is read; redirects are not
+followed; each step of a call has a time limit and each answer a size limit; errors are one
+line without the token.
+Not covered: what the server's other users may do (a proxy's matter); certificates beyond
+what httpx trusts (`SSL_CERT_FILE`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+from lessons_loop.filter.address import public_url
+from lessons_loop.filter.errors import LessonsError, StoreError, StoreMissing, StoreUnreachable
+from lessons_loop.filter.redact import mask
+from lessons_loop.filter.store import first_line, import_chromadb
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+
+DEFAULT_TENANT = "default_tenant"
+SERVER_SECONDS = 5.0
+ANSWER_LIMIT = 256 * 2**20
+"""Bytes of one answer; a page of 2,000 rows with 3,072 numbers each has 75 MB."""
+_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{2,127}")
+_HOST = re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+_PREFIX = re.compile(r"(?:/[A-Za-z0-9_.~-]+)*")
+_PORTS = {"http": 80, "https": 443}
+_GIVE = "give a folder or http(s)://host[:port][/prefix][?tenant=NAME]"
+
+
+@dataclass(frozen=True)
+class ServerAddress:
+    """Where a store's server is; holds no secret."""
+
+    host: str
+    port: int
+    ssl: bool = False
+    prefix: str = ""
+    tenant: str = DEFAULT_TENANT
+
+    @property
+    def base(self) -> str:
+        """Return the address Chroma's own paths are appended to."""
+        scheme = "https" if self.ssl else "http"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == _PORTS[scheme] else f":{self.port}"
+        return f"{scheme}://{host}{port}{self.prefix}"
+
+    @property
+    def url(self) -> str:
+        """Return the store setting that means this address; safe to print."""
+        query = "" if self.tenant == DEFAULT_TENANT else f"?{urlencode({'tenant': self.tenant})}"
+        return f"{self.base}{query}"
+
+
+def is_server(setting: str) -> bool:
+    """Say whether a store setting names a server; any other names a folder."""
+    return "://" in setting
+
+
+def parse_server(setting: str) -> ServerAddress:
+    """Return the address of a store setting; raise StoreError naming what is wrong."""
+    cleaned = setting.strip()
+    shown = f"the store {public_url(cleaned)[:80]!r}"
+    try:
+        parts = urlsplit(cleaned)
+        host, port = parts.hostname or "", parts.port
+        pairs = parse_qsl(parts.query, strict_parsing=True) if parts.query else []
+    except ValueError:
+        raise StoreError(f"{shown} is no usable address: {_GIVE}") from None
+    if "@" in parts.netloc:
+        raise StoreError(f"{shown} has a user or password: give the token as `chroma_token`")
+    prefix = unquote(parts.path).rstrip("/")
+    good = parts.scheme in _PORTS and _HOST.fullmatch(host) and _PREFIX.fullmatch(prefix)
+    if not good or port == 0 or ".." in prefix:
+        raise StoreError(f"{shown} is no usable address: {_GIVE}")
+    named = dict(pairs)
+    tenant = named.pop("tenant", DEFAULT_TENANT)
+    if named or parts.fragment or not _TENANT.fullmatch(tenant):
+        raise StoreError(f"{shown} has more behind it than ?tenant=NAME: {_GIVE}")
+    return ServerAddress(
+        host, port or _PORTS[parts.scheme], parts.scheme == "https", prefix, tenant
+    )
+
+
+def server_token(given: str = "") -> str:
+    """Return the token for a store's server: the given one, else LESSONS_CHROMA_TOKEN."""
+    token = given.strip() or os.environ.get("LESSONS_CHROMA_TOKEN", "").strip()
+    if not all("!" <= character <= "~" for character in token):
+        raise StoreError("the lesson store's token has characters no header can carry")
+    return token
+
+
+def open_server(
+    address: ServerAddress,
+    database: str,
+    *,
+    token: str = "",
+    seconds: float = SERVER_SECONDS,
+    answer_limit: int = ANSWER_LIMIT,
+) -> ClientAPI:
+    """Return a client of one database whose every call ends; close it after use.
+
+    `seconds` limits each step of a call: connecting, sending, the first byte, the whole rest.
+    Raises StoreUnreachable, StoreMissing, StoreError.
+    """
+    import_chromadb()
+    session = bounded_session(token, seconds, answer_limit)
+    try:
+        with server_errors(f"lesson store {address.url}"):
+            check_heartbeat(session, address, seconds)
+            return _client(address, database, session)
+    except BaseException:
+        session.close()
+        raise
+
+
+def check_heartbeat(session: Any, address: ServerAddress, seconds: float) -> None:
+    """Raise StoreUnreachable or StoreError unless a Chroma server answers."""
+    import httpx
+
+    what = f"lesson store {address.url}"
+    try:
+        answer = session.get(f"{address.base}/api/v2/heartbeat")
+    except httpx.TransportError as error:
+        reason = transport_reason(error)
+        raise StoreUnreachable(f"{what} does not answer within {seconds:g} s: {reason}") from None
+    try:
+        alive = "nanosecond heartbeat" in answer.json()
+    except (ValueError, TypeError):
+        alive = False
+    if not alive:
+        raise StoreError(f"{what} answers, but is no Chroma server")
+
+
+def bounded_session(token: str, seconds: float, answer_limit: int) -> Any:
+    """Return an httpx client with limits on time and size that follows no redirect."""
+    import httpx
+
+    class BoundedSession(httpx.Client):
+        """Reads each answer within the limits and tells refusals in one line."""
+
+        def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+            response = super().send(request, **{**options, "stream": True})
+            try:
+                body = read_bounded(response.iter_bytes(), seconds, answer_limit)
+            finally:
+                response.close()
+            refuse_failure(response.status_code, body)
+            if token and response.is_error:  # a server may repeat what it was sent
+                body = body.replace(token.encode(), b"(token)")
+            return httpx.Response(response.status_code, content=body, request=request)
+
+    headers = {"Content-Type": "application/json", "User-Agent": "lessons-loop"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    return BoundedSession(headers=headers, timeout=seconds, follow_redirects=False)
+
+
+def read_bounded(chunks: Iterator[bytes], seconds: float, limit: int) -> bytes:
+    """Return the joined chunks; raise StoreUnreachable, StoreError beyond a limit."""
+    deadline = time.monotonic() + seconds
+    body = bytearray()
+    for chunk in chunks:
+        body += chunk
+        if len(body) > limit:
+            raise StoreError(f"the server's answer has more than {limit // 2**20} MiB")
+        if time.monotonic() > deadline:
+            raise StoreUnreachable(f"the server's answer took more than {seconds:g} s")
+    return bytes(body)
+
+
+def refuse_failure(status: int, body: bytes) -> None:
+    """Raise for a status that Chroma itself would not have explained."""
+    if status in (401, 403):
+        raise StoreError(
+            f"the server refuses access (HTTP {status}): check `chroma_token` "
+            "(LESSONS_CHROMA_TOKEN) and what it may do"
+        )
+    if status in (408, 429) or (status >= 500 and not body.lstrip().startswith(b"{")):
+        raise StoreUnreachable(f"the server answers HTTP {status}")
+    if 300 <= status < 400:
+        raise StoreError(f"the server answers with a redirect (HTTP {status}): give its address")
+
+
+def _client(address: ServerAddress, database: str, session: Any) -> ClientAPI:
+    """Build Chroma's client on our session; its own has no limit, not even while it is built."""
+    from chromadb.api.client import Client
+    from chromadb.auth import UserIdentity
+    from chromadb.config import Settings
+
+    class PlainSettings(Settings):
+        """Chroma's settings without environment and `.env`."""
+
+        @classmethod
+        def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[Any, ...]:
+            return (sources["init_settings"],)
+
+    class BoundedClient(Client):
+        """Works through our session from its first request on."""
+
+        def get_user_identity(self) -> UserIdentity:
+            use_session(self._server, session)
+            return UserIdentity(user_id="")
+
+        def _validate_tenant_database(self, tenant: str, database: str) -> None:
+            admin: Any = self._admin_client
+            use_session(admin._server, session)  # it has a server of its own
+            try:
+                self._admin_client.get_tenant(name=tenant)
+                self._admin_client.get_database(name=database, tenant=tenant)
+            except Exception as error:
+                tell_missing(error, f"database {database}", address)
+
+        def close(self) -> None:
+            session.close()
+            super().close()
+
+    settings = PlainSettings(
+        chroma_api_impl="chromadb.api.fastapi.FastAPI",
+        chroma_server_host=address.base,  # only a whole URL may carry a prefix
+        chroma_server_http_port=address.port,
+        chroma_server_ssl_enabled=address.ssl,
+        anonymized_telemetry=False,
+    )
+    return BoundedClient(tenant=address.tenant, database=database, settings=settings)
+
+
+def use_session(server: Any, session: Any) -> None:
+    """Put our session in the place of the one Chroma made."""
+    server._session.close()
+    server._session = session
+
+
+def tell_missing(error: Exception, name: str, address: ServerAddress) -> NoReturn:
+    """Raise StoreMissing for Chroma's own "not found", else the error itself."""
+    from chromadb.errors import NotFoundError
+
+    if not isinstance(error, NotFoundError):
+        raise error
+    raise StoreMissing(
+        f"lesson store {address.url}: {name} is missing: run `lessons init --store {address.url}`"
+    ) from None
+
+
+@contextmanager
+def server_errors(what: str) -> Iterator[None]:
+    """Turn whatever a call on a server raises into one line beginning with `what`.
+
+    Raises StoreUnreachable (later may help), StoreMissing (no such collection), StoreError.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError):
+        raise
+    except LessonsError as error:
+        if str(error).startswith(what) or not isinstance(error, StoreError):
+            raise
+        raise type(error)(f"{what}: {error}") from None
+    except BaseException as error:  # chromadb's Rust core panics with a BaseException
+        raise _translated(error, what) from None
+
+
+def _translated(error: BaseException, what: str) -> StoreError:
+    import httpx
+    from chromadb.errors import ChromaError, NotFoundError
+
+    if isinstance(error, httpx.TransportError):
+        return StoreUnreachable(f"{what}: the server does not answer: {transport_reason(error)}")
+    if isinstance(error, NotFoundError):
+        return StoreMissing(f"{what}: {mask(first_line(error))}")
+    if isinstance(error, ChromaError) or type(error) is Exception:
+        return StoreError(f"{what}: {mask(first_line(error))}")
+    return StoreError(f"{what}: the server's answer makes no sense: {mask(first_line(error))}")
+
+
+def transport_reason(error: Exception) -> str:
+    """Return why no answer came, in one line."""
+    import httpx
+
+    return "timed out" if isinstance(error, httpx.TimeoutException) else first_line(error)
