@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 1a91fa25643054a12f6cfbf93f7de5f4569b9116515d30e342612801b2859c98
+source_digest: edc22cf54711350e6321b730d0f1d6dbe2bb802982565bbb16f1ff7ccb4ece3d
 """
 
 from __future__ import annotations
@@ -101,6 +101,14 @@ class UnreadableReply(ModelError):
 
 class StoreError(LessonsError):
     """The lesson store could not be read or written."""
+
+
+class StoreUnreachable(StoreError):
+    """The store's server gives no answer now; asking again later may help."""
+
+
+class StoreMissing(StoreError):
+    """The server answers, but has no such tenant, database or collection."""
 
 
 class StoreLocked(StoreError):
@@ -3296,15 +3304,22 @@ def refuse_locked_database(database: Path) -> None:
         raise StoreDamaged(f"{database} is no database: {error}; run `lessons repair`") from None
 
 
-def open_embedded(folder: Path) -> ClientAPI:
-    """Return an embedded Chroma client; raise StoreError with one line."""
+def import_chromadb() -> None:
+    """Load chromadb, which takes a second; raise StoreError when that cannot be done."""
     try:
-        import chromadb
-        from chromadb.config import Settings
+        import chromadb  # noqa: F401
     except ImportError:
-        raise StoreError("chromadb is not installed: staging needs it") from None
+        raise StoreError("chromadb is not installed: the lesson store needs it") from None
     except ValueError as error:  # it reads `.env` of the current folder while being imported
         raise StoreError(f"chromadb cannot be loaded: {first_line(error)}") from None
+
+
+def open_embedded(folder: Path) -> ClientAPI:
+    """Return an embedded Chroma client; raise StoreError with one line."""
+    import_chromadb()
+    import chromadb
+    from chromadb.config import Settings
+
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
         return chromadb.PersistentClient(
