@@ -25,6 +25,7 @@ from lessons_loop.filter.reader import CuratedReader, keep_refreshed
 from lessons_loop.filter.recaller import Limits, Recaller
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths, first_line
+from lessons_loop.filter.text import shorten
 from lessons_loop.filter.transcript import SOURCE_MARK
 from lessons_loop.filter.valves import LessonsUserValves, LessonsValves
 from lessons_loop.filter.worker import Worker
@@ -37,6 +38,8 @@ LESSONS_LIMIT = 64
 """Most lessons of one question: an event holds that many keys."""
 SHOW_SECONDS = 30.0
 """Longest time the user's browser is waited for."""
+NAME_LIMIT = 60
+"""Characters of the trigger in a source's name: by the reference alone nobody knows a lesson."""
 Body = dict[str, Any]
 Emitter = Callable[[dict[str, Any]], Awaitable[Any]]
 
@@ -219,7 +222,7 @@ async def show(emitter: Emitter, lessons: tuple[Curated, ...]) -> None:
 
 def lesson_source(curated: Curated) -> Body:
     """Return a lesson as a source: text, trigger, since when, reference; nothing of a chat."""
-    name = f"Lesson {reference(curated.key)}"
+    name = f"Lesson {reference(curated.key)}: {shorten(curated.lesson.trigger, NAME_LIMIT)}"
     lines = [
         curated.lesson.text,
         "",

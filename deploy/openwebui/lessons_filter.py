@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: edc22cf54711350e6321b730d0f1d6dbe2bb802982565bbb16f1ff7ccb4ece3d
+source_digest: 8fb6edcc6703d4ff032f798281dfbb93fbb61cb293114affe852b8421f9ce27e
 """
 
 from __future__ import annotations
@@ -5110,6 +5110,8 @@ LESSONS_LIMIT = 64
 """Most lessons of one question: an event holds that many keys."""
 SHOW_SECONDS = 30.0
 """Longest time the user's browser is waited for."""
+NAME_LIMIT = 60
+"""Characters of the trigger in a source's name: by the reference alone nobody knows a lesson."""
 Body = dict[str, Any]
 Emitter = Callable[[dict[str, Any]], Awaitable[Any]]
 
@@ -5292,7 +5294,7 @@ async def show(emitter: Emitter, lessons: tuple[Curated, ...]) -> None:
 
 def lesson_source(curated: Curated) -> Body:
     """Return a lesson as a source: text, trigger, since when, reference; nothing of a chat."""
-    name = f"Lesson {reference(curated.key)}"
+    name = f"Lesson {reference(curated.key)}: {shorten(curated.lesson.trigger, NAME_LIMIT)}"
     lines = [
         curated.lesson.text,
         "",
