@@ -1,8 +1,8 @@
 """A lesson store on a Chroma server: its address, and a client whose every call ends.
 
-Covered: no setting of the environment or of a `.env` is read; redirects are not
-followed; each step of a call has a time limit and each answer a size limit; errors are one
-line without the token.
+Covered: no setting of the environment or of a `.env` is read, no proxy of the environment
+is used; redirects are not followed; each step of a call has a time limit and each answer a
+size limit; errors are one line without the token.
 Not covered: what the server's other users may do (a proxy's matter); certificates beyond
 what httpx trusts (`SSL_CERT_FILE`).
 """
@@ -115,26 +115,28 @@ def open_server(
     Raises StoreUnreachable, StoreMissing, StoreError.
     """
     import_chromadb()
-    session = bounded_session(token, seconds, answer_limit)
+    session = BoundedSession(token, seconds, answer_limit)
     try:
         with server_errors(f"lesson store {address.url}"):
-            check_heartbeat(session, address, seconds)
+            check_heartbeat(session, address)
             return _client(address, database, session)
     except BaseException:
         session.close()
         raise
 
 
-def check_heartbeat(session: Any, address: ServerAddress, seconds: float) -> None:
+def check_heartbeat(session: BoundedSession, address: ServerAddress) -> None:
     """Raise StoreUnreachable or StoreError unless a Chroma server answers."""
     import httpx
 
     what = f"lesson store {address.url}"
     try:
-        answer = session.get(f"{address.base}/api/v2/heartbeat")
+        answer = session.request("GET", f"{address.base}/api/v2/heartbeat")
     except httpx.TransportError as error:
         reason = transport_reason(error)
-        raise StoreUnreachable(f"{what} does not answer within {seconds:g} s: {reason}") from None
+        raise StoreUnreachable(
+            f"{what} does not answer within {session.seconds:g} s: {reason}"
+        ) from None
     try:
         alive = "nanosecond heartbeat" in answer.json()
     except (ValueError, TypeError):
@@ -143,28 +145,47 @@ def check_heartbeat(session: Any, address: ServerAddress, seconds: float) -> Non
         raise StoreError(f"{what} answers, but is no Chroma server")
 
 
-def bounded_session(token: str, seconds: float, answer_limit: int) -> Any:
-    """Return an httpx client with limits on time and size that follows no redirect."""
-    import httpx
+class BoundedSession:
+    """Stands where Chroma's client keeps its own: limits time and size, follows no redirect.
 
-    class BoundedSession(httpx.Client):
-        """Reads each answer within the limits and tells refusals in one line."""
+    Built on httpx's transport: its client would log each of our regular looks.
+    """
 
-        def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-            response = super().send(request, **{**options, "stream": True})
-            try:
-                body = read_bounded(response.iter_bytes(), seconds, answer_limit)
-            finally:
-                response.close()
-            refuse_failure(response.status_code, body)
-            if token and response.is_error:  # a server may repeat what it was sent
-                body = body.replace(token.encode(), b"(token)")
-            return httpx.Response(response.status_code, content=body, request=request)
+    def __init__(self, token: str, seconds: float, answer_limit: int) -> None:
+        import httpx
 
-    headers = {"Content-Type": "application/json", "User-Agent": "lessons-loop"}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
-    return BoundedSession(headers=headers, timeout=seconds, follow_redirects=False)
+        self.seconds, self.answer_limit, self._token = seconds, answer_limit, token
+        named = {"Authorization": f"Bearer {token}"} if token else {}
+        fixed = {"Content-Type": "application/json", "User-Agent": "lessons-loop"}
+        self.headers = httpx.Headers(fixed | named)  # its repr hides the token
+        self._transport = httpx.HTTPTransport(limits=httpx.Limits(keepalive_expiry=40.0))
+
+    def request(self, method: str, url: str, *, params: Any = None, content: Any = None) -> Any:
+        """Return the whole answer; raise StoreUnreachable, StoreError, httpx's TransportError."""
+        import httpx
+
+        extensions = {"timeout": httpx.Timeout(self.seconds).as_dict()}
+        asked = httpx.Request(
+            method,
+            url,
+            params=params,
+            content=content,
+            headers=self.headers,
+            extensions=extensions,
+        )
+        answer = self._transport.handle_request(asked)
+        try:
+            body = read_bounded(answer.iter_bytes(), self.seconds, self.answer_limit)
+        finally:
+            answer.close()
+        if self._token and answer.is_error:  # a server may repeat what it was sent
+            body = body.replace(self._token.encode(), b"(token)")
+        refuse_failure(answer.status_code, body)
+        return httpx.Response(answer.status_code, content=body, request=asked)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
 
 
 def read_bounded(chunks: Iterator[bytes], seconds: float, limit: int) -> bytes:
@@ -193,7 +214,7 @@ def refuse_failure(status: int, body: bytes) -> None:
         raise StoreError(f"the server answers with a redirect (HTTP {status}): give its address")
 
 
-def _client(address: ServerAddress, database: str, session: Any) -> ClientAPI:
+def _client(address: ServerAddress, database: str, session: BoundedSession) -> ClientAPI:
     """Build Chroma's client on our session; its own has no limit, not even while it is built."""
     from chromadb.api.client import Client
     from chromadb.auth import UserIdentity
@@ -236,7 +257,7 @@ def _client(address: ServerAddress, database: str, session: Any) -> ClientAPI:
     return BoundedClient(tenant=address.tenant, database=database, settings=settings)
 
 
-def use_session(server: Any, session: Any) -> None:
+def use_session(server: Any, session: BoundedSession) -> None:
     """Put our session in the place of the one Chroma made."""
     server._session.close()
     server._session = session
