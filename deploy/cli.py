@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from lessons_loop.deploy import store_commands
+from lessons_loop.deploy import doctor_command, install_command, store_commands
 from lessons_loop.eval import commands as eval_commands
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote import commands as gate_commands
@@ -24,7 +24,7 @@ app = typer.Typer(
     name="lessons",
     help="Lessons a self-hosted chat learns from finished chats, checks and recalls.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -118,6 +118,8 @@ def run(arguments: list[str]) -> int:
     return stopped[0] if stopped and code in (1, INTERRUPTED) else code
 
 
+install_command.register(app)
+doctor_command.register(app)
 store_commands.register(app)
 gate_commands.register(app)
 seed_commands.register(app)

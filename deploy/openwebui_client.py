@@ -1,10 +1,15 @@
-"""Open WebUI's REST interface, as far as a local run, the demo and the e2e tests use it."""
+"""Open WebUI's REST interface, as far as installing, checking, the demo and the tests use it.
+
+Covered: the token goes to the given address only (redirects are not followed, `.netrc` is
+not read) and stands in no error.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 
@@ -12,48 +17,58 @@ from lessons_loop.deploy.processes import loopback_session
 from lessons_loop.filter.errors import LessonsError
 
 Json = dict[str, Any]
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+SWITCHES = {"is_active": "toggle", "is_global": "toggle/global"}
 
 
 class OpenWebUIError(LessonsError):
     """Open WebUI refused a request, or did not answer."""
 
 
+class NoAnswer(OpenWebUIError):
+    """Nothing answered at the address."""
+
+
 class OpenWebUI:
     """One Open WebUI, signed in as one user."""
 
-    def __init__(self, url: str, *, seconds: float = 60.0) -> None:
+    def __init__(self, url: str, *, token: str = "", seconds: float = 60.0) -> None:
         self.url = url.rstrip("/")
-        self.token = ""
+        self.token = token
         self.seconds = seconds
-        self._session = loopback_session()
+        local = urlsplit(self.url).hostname in LOOPBACK_NAMES
+        self._session = loopback_session() if local else requests.Session()
 
     def send(
         self, method: str, path: str, body: object = None, *, stream: bool = False
     ) -> requests.Response:
         """Send one request; raise OpenWebUIError only when there is no answer."""
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         try:
             return self._session.request(
                 method,
                 self.url + path,
                 json=body,
-                headers=headers,
+                auth=self._sign,
                 timeout=self.seconds,
                 stream=stream,
+                allow_redirects=False,
             )
-        except requests.RequestException as error:
+        except (requests.RequestException, ValueError) as error:
             reason = type(error).__name__
-            raise OpenWebUIError(f"{method} {self.url}{path}: no answer ({reason})") from None
+            raise NoAnswer(f"{method} {self.url}{path}: no answer ({reason})") from None
+
+    def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Add the token; being there at all, it keeps requests from reading `.netrc`."""
+        if self.token:
+            request.headers["Authorization"] = f"Bearer {self.token}"
+        return request
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """Send one request and return the decoded answer; raise OpenWebUIError on any refusal."""
         response = self.send(method, path, body)
-        if not response.ok:
+        if response.status_code >= 300:
             raise OpenWebUIError(f"{method} {path}: {response.status_code} {detail(response)}")
-        try:
-            return response.json()
-        except ValueError:
-            raise OpenWebUIError(f"{method} {path}: the answer is no JSON") from None
+        return decoded(response, f"{method} {path}")
 
     def sign_in(self, email: str, password: str) -> None:
         """Sign in; later requests carry the token."""
@@ -73,27 +88,48 @@ class OpenWebUI:
 
     def function(self, function_id: str) -> Json | None:
         """Return a stored plugin with its source, None where there is none."""
-        response = self.send("GET", f"/api/v1/functions/id/{function_id}")
-        return dict(response.json() or {}) or None if response.ok else None
+        path = f"/api/v1/functions/id/{function_id}"
+        response = self.send("GET", path)
+        if response.status_code != 200:
+            return None
+        return dict(decoded(response, f"GET {path}") or {}) or None
 
     def install_function(self, function_id: str, name: str, source: str) -> bool:
         """Store a plugin, active and global; return whether anything was written.
 
         Raises OpenWebUIError when Open WebUI's loader refuses the source.
         """
+        written = self.store_function(function_id, name, source)
+        return bool(self.switch_on(function_id)) or written
+
+    def store_function(self, function_id: str, name: str, source: str) -> bool:
+        """Store a plugin's source where it differs; an existing one keeps name and switches."""
         base = "/api/v1/functions"
         found = self.function(function_id)
-        changed = not found or found["content"] != source
-        if changed:
-            where = f"{base}/id/{function_id}/update" if found else f"{base}/create"
-            form = {"id": function_id, "name": name, "content": source}
-            self.ask("POST", where, form | {"meta": {"description": name}})
+        if found and found["content"] == source:
+            return False
+        where = f"{base}/id/{function_id}/update" if found else f"{base}/create"
+        known = (found or {}).get("meta") or {}
+        form = {
+            "id": function_id,
+            "name": (found or {}).get("name") or name,
+            "content": source,
+            "meta": {"description": known.get("description") or name},
+        }
+        self.ask("POST", where, form)
+        return True
+
+    def switch_on(self, function_id: str) -> list[str]:
+        """Make a plugin active and global; return which of the two it was not."""
         state = self.function(function_id) or {}
-        for flag, path in (("is_active", "toggle"), ("is_global", "toggle/global")):
-            if not state.get(flag):
-                self.ask("POST", f"{base}/id/{function_id}/{path}")
-                changed = True
-        return changed
+        off = [flag for flag in SWITCHES if not state.get(flag)]
+        for flag in off:  # both calls flip
+            self.ask("POST", f"/api/v1/functions/id/{function_id}/{SWITCHES[flag]}")
+        return off
+
+    def functions(self) -> list[Json]:
+        """Return every stored plugin without its source (needs an admin)."""
+        return list(self.ask("GET", "/api/v1/functions/list") or [])
 
     def install_tool(self, tool_id: str, name: str, source: str) -> bool:
         """Store a tool everybody may use; return whether anything was written."""
@@ -145,6 +181,14 @@ class OpenWebUI:
     def stop_chat(self, chat_id: str) -> None:
         """Press Stop."""
         self.ask("POST", f"/api/tasks/chat/{chat_id}/stop")
+
+
+def decoded(response: requests.Response, what: str) -> Any:
+    """Return an answer's JSON; raise OpenWebUIError."""
+    try:
+        return response.json()
+    except ValueError:
+        raise OpenWebUIError(f"{what}: the answer is no JSON") from None
 
 
 def detail(response: requests.Response) -> str:

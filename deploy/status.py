@@ -31,6 +31,8 @@ class DomainStatus:
     """Rows of staging that are no candidates."""
     held: int | None = None
     embedding: str = ""
+    fingerprint: dict[str, Any] | None = None
+    """The embedding model the stored vectors came from."""
     floor: float | None = None
 
 
@@ -106,6 +108,8 @@ def read_gate_part(session: GateSession, domain: DomainStatus, found: StoreStatu
     """Fill in what the gate holds, and the ledger without the lines of this reading itself."""
     domain.curated = len(session.curated)
     domain.held = len(session.held())
+    model = session.holdings.header.fingerprint
+    domain.fingerprint = model.model_dump(mode="json") if model else None
     entries = [entry for entry in session.ledger.entries() if entry.run != session.run]
     found.ledger_lines = len(entries)
     problems = session.ledger.verify()

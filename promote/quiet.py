@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 QUIET = {"TRANSFORMERS_VERBOSITY": "error", "TQDM_DISABLE": "1"}
+LONG_SECONDS = 5.0
+"""What takes longer is told on stderr also where that is no terminal."""
 
 
 def quiet_libraries() -> None:
@@ -14,12 +19,32 @@ def quiet_libraries() -> None:
         os.environ.setdefault(name, value)
 
 
-def busy(what: str) -> AbstractContextManager[object]:
-    """Show on a terminal's stderr that `what` is under way; silent elsewhere.
+@contextmanager
+def busy(what: str) -> Iterator[None]:
+    """Show that `what` is under way: at once on a terminal's stderr, one line after 5 s elsewhere.
 
     rich 13, which Open WebUI 0.12 pins, writes an empty line where it draws nothing.
     """
+    with working(what):
+        yield
+
+
+@contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """Do as `busy`; the block may say what it is at now."""
     from rich.console import Console
+    from rich.text import Text
 
     console = Console(stderr=True)
-    return console.status(what) if console.is_terminal else nullcontext()
+    if console.is_terminal:
+        with console.status(Text(what)) as status:
+            yield lambda text: status.update(Text(text))
+        return
+    now = [what]
+    timer = threading.Timer(LONG_SECONDS, lambda: print(f"lessons: {now[0]}", file=sys.stderr))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield lambda text: now.__setitem__(0, text)
+    finally:
+        timer.cancel()

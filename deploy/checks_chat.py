@@ -1,0 +1,234 @@
+"""What `lessons doctor` says about an Open WebUI: version, plugin, valves, engines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lessons_loop.deploy.checks import Answer, Finding, Level
+from lessons_loop.deploy.checks_models import ask_model
+from lessons_loop.deploy.install import connect, open_webui_version, require_admin
+from lessons_loop.deploy.openwebui_client import OpenWebUI, OpenWebUIError
+from lessons_loop.deploy.plugin_file import front_matter, is_ours, plugin_source, release
+from lessons_loop.filter.embed import Fingerprint, fingerprint
+from lessons_loop.filter.errors import LessonsError
+from lessons_loop.filter.store import StorePaths
+from lessons_loop.filter.valves import LessonsValves
+from lessons_loop.promote.embedders import OpenAIEmbeddings
+
+CHAT_SECONDS = 45.0
+ASK_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """What an Open WebUI tells; without an admin's token only its version."""
+
+    url: str
+    version: str
+    refused: str = ""
+    """Why nothing more is known."""
+    plugins: tuple[Mapping[str, Any], ...] = ()
+    """Every stored version of this plugin."""
+    source: str = field(default="", repr=False)
+    valves: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    models: tuple[str, ...] = ()
+    engine: str = ""
+    """Name of the embedding engine, as the plugin calls it."""
+    engine_print: Fingerprint | None = None
+    """Its fingerprint, where it could be asked from here."""
+    distill: Answer | None = None
+    """What the model behind the valve `distill_url` said."""
+
+
+def look_at_host(url: str, token: str) -> HostFacts:
+    """Ask an Open WebUI about itself; raise OpenWebUIError."""
+    client = connect(url, token, ASK_SECONDS)
+    version = open_webui_version(client)
+    if not token:
+        return HostFacts(client.url, version, "no --token given")
+    try:
+        functions = require_admin(client)
+    except OpenWebUIError as error:
+        return HostFacts(client.url, version, str(error))
+    ours = tuple(function for function in functions if is_ours(function))
+    name = str(ours[0]["id"]) if len(ours) == 1 else ""
+    stored = client.function(name) if name else None
+    valves = client.valves("functions", name) if stored else {}
+    engine, mark = engine_of(client)
+    return HostFacts(
+        client.url,
+        version,
+        plugins=ours,
+        source=str((stored or {}).get("content", "")),
+        valves=valves,
+        models=tuple(client.model_ids()),
+        engine=engine,
+        engine_print=mark,
+        distill=ask_distill_model(LessonsValves.model_validate(valves)) if stored else None,
+    )
+
+
+def engine_of(client: OpenWebUI) -> tuple[str, Fingerprint | None]:
+    """Return the embedding engine's name, and its fingerprint where it can be asked from here."""
+    stored = dict(client.ask("GET", "/api/v1/retrieval/embedding"))
+    engine, model = stored.get("RAG_EMBEDDING_ENGINE"), str(stored.get("RAG_EMBEDDING_MODEL"))
+    name = f"{engine or 'sentence-transformers'}:{Path(model).name}"
+    if engine != "openai":
+        return name, None
+    remote = dict(stored.get("openai_config") or {})
+    try:
+        url, key = str(remote.get("url")), str(remote.get("key") or "")
+        return name, fingerprint(OpenAIEmbeddings(model, url, key, seconds=ASK_SECONDS))
+    except LessonsError:  # its address may hold inside Open WebUI's network only
+        return name, None
+
+
+def ask_distill_model(valves: LessonsValves) -> Answer | None:
+    """Ask the model behind `distill_url`; None where distilling does not use one."""
+    if not (valves.distill_enabled and valves.distill_url.strip()):
+        return None
+    key = valves.distill_api_key or os.environ.get("LESSONS_LLM_API_KEY", "")
+    try:
+        return Answer(ask_model(valves.distill_url, valves.distill_model, key, ASK_SECONDS))
+    except LessonsError as error:
+        return Answer(error=str(error))
+
+
+def host_findings(facts: HostFacts) -> list[Finding]:
+    """Say whether Open WebUI is new enough and the plugin is as this release ships it."""
+    source = plugin_source()
+    needed = front_matter(source).get("required_open_webui_version", "0")
+    old = release(facts.version) < release(needed)
+    text = f"{facts.version} at {facts.url}" + (f", the plugin needs {needed}" if old else "")
+    found = [Finding("open webui", Level.PROBLEM if old else Level.OK, text)]
+    if old:
+        found = [found[0]._replace(remedy="upgrade Open WebUI")]
+    if facts.refused:
+        level = Level.NOT_CHECKED if facts.refused == "no --token given" else Level.PROBLEM
+        return [*found, Finding("plugin", level, facts.refused)]
+    return [*found, *plugin_findings(facts, source)]
+
+
+def plugin_findings(facts: HostFacts, source: str) -> list[Finding]:
+    """Say whether the plugin is there once, on, and this release's."""
+    remedy = f"lessons install --url {facts.url}"
+    if not facts.plugins:
+        return [Finding("plugin", Level.PROBLEM, "not installed", remedy)]
+    if len(facts.plugins) > 1:
+        names = ", ".join(sorted(str(one.get("id")) for one in facts.plugins))
+        text = f"there {len(facts.plugins)} times ({names}): lessons would be added twice"
+        return [Finding("plugin", Level.PROBLEM, text, "delete all but one in Admin, Functions")]
+    found = [switch_finding(facts.plugins[0], remedy)]
+    shipped, stored = front_matter(source), front_matter(facts.source)
+    if facts.source == source:
+        digest = shipped.get("source_digest", "")[:12]
+        text = f"{shipped.get('version')} as this release ships it (digest {digest})"
+        return [*found, Finding("plugin source", Level.OK, text)]
+    same = stored.get("source_digest") == shipped.get("source_digest")
+    text = (
+        f"{stored.get('version', '?')} there, changed by hand"
+        if same
+        else f"{stored.get('version', '?')} there is not this release's {shipped.get('version')}"
+    )
+    return [*found, Finding("plugin source", Level.PROBLEM, text, remedy)]
+
+
+def switch_finding(plugin: Mapping[str, Any], remedy: str) -> Finding:
+    """Say whether a plugin runs, and for which models."""
+    if not plugin.get("is_active"):
+        text = "switched off (Open WebUI does so, too, when it cannot load it)"
+        return Finding("plugin", Level.PROBLEM, text, remedy)
+    if not plugin.get("is_global"):
+        text = "active, but only for models that name it"
+        return Finding("plugin", Level.WARNING, text, remedy)
+    return Finding("plugin", Level.OK, f"{plugin.get('id')} is active for all models")
+
+
+def valve_findings(facts: HostFacts, store: str, domains: Sequence[str]) -> list[Finding]:
+    """Say what the valves make of the plugin, against the store and the domains looked at."""
+    if not facts.source:
+        return []
+    valves = LessonsValves.model_validate(dict(facts.valves))
+    found = [recall_finding(valves), learning_finding(valves, facts)]
+    known = valves.domain_names()
+    if unread := [name for name in domains if name not in known]:
+        remedy = f"lessons install --url {facts.url} --domain {','.join([*known, *unread])}"
+        text = f"the plugin does not read {', '.join(unread)} (valve domains: {valves.domains})"
+        found.append(Finding("domains", Level.WARNING, text, remedy))
+    if valves.store.strip() and store and not same_store(valves.store, store):
+        text = f"the plugin's valve names another one: {valves.store.strip()}"
+        found.append(Finding("plugin's store", Level.WARNING, text))
+    return found
+
+
+def same_store(one: str, other: str) -> bool:
+    """Say whether two store settings mean the same place."""
+    if "://" in one or "://" in other:
+        return one.strip().rstrip("/") == other.strip().rstrip("/")
+    first, second = (StorePaths(Path(place.strip()).expanduser()) for place in (one, other))
+    return first.root.absolute() == second.root.absolute()
+
+
+def recall_finding(valves: LessonsValves) -> Finding:
+    """Say whether questions get lessons."""
+    if not valves.recall_enabled:
+        return Finding("recall", Level.WARNING, "switched off by the valve recall_enabled")
+    if not (valves.top_k and valves.token_budget):
+        return Finding("recall", Level.WARNING, "switched off: top_k or token_budget is 0")
+    floor = valves.floor()
+    told = "calibrated floor" if floor is None else f"floor {floor:g}"
+    return Finding("recall", Level.OK, f"on: at most {valves.top_k} lessons, {told}")
+
+
+def learning_finding(valves: LessonsValves, facts: HostFacts) -> Finding:
+    """Say whether finished chats are learned from, and by which model."""
+    if not valves.distill_enabled:
+        return Finding("learning", Level.OK, "off: chats leave no candidates")
+    if not (valves.distill_max_lessons and valves.distill_daily_cap):
+        return Finding("learning", Level.WARNING, "switched off: a cap is 0")
+    chosen = valves.distill_model.strip()
+    if not valves.distill_url.strip() and chosen and chosen not in facts.models:
+        text = f"Open WebUI has no model {chosen} (valve distill_model)"
+        return Finding("learning", Level.PROBLEM, text, "lessons install --set distill_model=NAME")
+    return Finding("learning", Level.OK, f"on, with {chosen or 'the task model or the chat’s own'}")
+
+
+def distilling_model(facts: HostFacts) -> tuple[str, str] | None:
+    """Return URL and name of the model that distills, None where that is not settled."""
+    valves = LessonsValves.model_validate(dict(facts.valves))
+    if not (facts.source and valves.distill_enabled and valves.distill_model.strip()):
+        return None
+    return valves.distill_url.strip(), valves.distill_model.strip()
+
+
+def engine_findings(facts: HostFacts, stored: Mapping[str, Fingerprint]) -> list[Finding]:
+    """Compare Open WebUI's embedding engine with the vectors recall would compare it with."""
+    if not facts.engine:
+        return []
+    check = "host's engine"
+    names = {mark.name for mark in stored.values()}
+    if not stored:
+        return [Finding(check, Level.OK, f"{facts.engine}: no lesson is embedded yet")]
+    if facts.engine_print is not None:
+        other = [name for name, mark in stored.items() if not agree(mark, facts.engine_print)]
+        if not other:
+            return [Finding(check, Level.OK, f"{facts.engine}: the same model as the store's")]
+        text = f"{facts.engine} is another model than {', '.join(other)} was embedded by"
+        return [Finding(check, Level.PROBLEM, text + ": recall goes by words", RE_EMBED)]
+    if names == {facts.engine}:
+        return [Finding(check, Level.OK, f"{facts.engine}: the store's, by name")]
+    text = f"{facts.engine}, the store's is {' and '.join(sorted(names))}, by name"
+    return [Finding(check, Level.WARNING, text, f"if they differ: {RE_EMBED}")]
+
+
+RE_EMBED = "lessons re-embed --embedding THE_SAME_MODEL"
+
+
+def agree(stored: Fingerprint, engine: Fingerprint) -> bool:
+    """Compare two models, prefixes aside: the interface does not tell Open WebUI's."""
+    bare = {"query_prefix": "", "document_prefix": ""}
+    return stored.model_copy(update=bare).matches(engine.model_copy(update=bare))
