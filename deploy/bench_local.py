@@ -185,13 +185,14 @@ import json, resource, sys, time
 from pathlib import Path
 from lessons_loop.filter.alerts import Alerts
 from lessons_loop.filter.reader import CuratedReader
+from lessons_loop.filter.shelves import PublishedFolder
 from lessons_loop.filter.store import StorePaths
 def now_mb():
     status = open("/proc/self/status").read()
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 before = now_mb()
 started = time.perf_counter()
-reader = CuratedReader(StorePaths(Path(sys.argv[1])), ("bench",), Alerts())
+reader = CuratedReader(PublishedFolder(StorePaths(Path(sys.argv[1]))), ("bench",), Alerts())
 reader.refresh()
 print(json.dumps([time.perf_counter() - started, now_mb() - before]))
 """

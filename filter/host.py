@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lessons_loop.filter.address import public_url
 from lessons_loop.filter.embed import (
     FINGERPRINT_SENTENCES,
     Fingerprint,
@@ -26,6 +25,7 @@ from lessons_loop.filter.embed import (
 from lessons_loop.filter.errors import EmbedError, ModelError, StoreError
 from lessons_loop.filter.llm import ChatReply, reply_from_completion
 from lessons_loop.filter.redact import mask
+from lessons_loop.filter.server import is_server
 from lessons_loop.filter.store import first_line
 from lessons_loop.filter.text import repeats
 
@@ -35,15 +35,19 @@ def host_module(name: str) -> Any:
     return importlib.import_module(name) if "open_webui.main" in sys.modules else None
 
 
-def store_folder(valve: str) -> Path:
-    """Return the store's folder: the valve, LESSONS_STORE, else beside Open WebUI's data.
+def store_setting(valve: str) -> str:
+    """Return the store as set: the valve, else LESSONS_STORE; empty where neither is."""
+    return valve.strip() or os.environ.get("LESSONS_STORE", "").strip()
 
-    Raises StoreError for a server's address: this release reads folders.
+
+def store_folder(valve: str) -> Path:
+    """Return the store's folder: as set, else beside Open WebUI's data.
+
+    Raises StoreError for what no system can hold. With a store on a server this is where
+    records wait for it, and where the salt is.
     """
-    chosen = valve.strip() or os.environ.get("LESSONS_STORE", "").strip()
-    if "://" in chosen:
-        raise StoreError(f"the store {public_url(chosen)} is a server: give a folder")
-    if chosen:
+    chosen = store_setting(valve)
+    if chosen and not is_server(chosen):
         return usable_folder(chosen)
     data = getattr(host_module("open_webui.env"), "DATA_DIR", None)
     return Path(data) / "lessons" if data else Path("lessons")

@@ -11,10 +11,9 @@ import datetime
 import hashlib
 import hmac
 import os
-import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from lessons_loop.filter.alerts import Alerts, lessons_log
 from lessons_loop.filter.distill import Origin, distill, skip_reason
@@ -27,9 +26,8 @@ from lessons_loop.filter.store import ensure_salt
 from lessons_loop.filter.text import digest
 from lessons_loop.filter.transcript import Turn, read_transcript
 from lessons_loop.filter.valves import LessonsValves
-from lessons_loop.filter.worker import DailyCaps, Seen, Worker
+from lessons_loop.filter.worker import DailyCaps, Seen, Worker, in_daemon_thread
 
-Result = TypeVar("Result")
 DISTILL_SECONDS_LIMIT = 600
 """Longest time one distillation may hold its place in the queue, whatever the valve says."""
 
@@ -246,32 +244,6 @@ def http_model(valves: LessonsValves, name: str, seconds: float) -> HttpModel:
     """Return the client of the configured endpoint."""
     key = valves.distill_api_key or os.environ.get("LESSONS_LLM_API_KEY", "")
     return HttpModel(valves.distill_url.strip(), name, key, seconds)
-
-
-async def in_daemon_thread(work: Callable[[], Result]) -> Result:
-    """Run blocking work in a thread that never holds up the server's exit."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Result] = loop.create_future()
-
-    def settle(result: Result | None, error: BaseException | None) -> None:
-        if future.cancelled():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)  # type: ignore[arg-type]
-
-    def run() -> None:
-        outcome: tuple[Result | None, BaseException | None]
-        try:
-            outcome = (work(), None)
-        except Exception as error:
-            outcome = (None, error)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, *outcome)
-
-    threading.Thread(target=run, name="lessons-loop", daemon=True).start()
-    return await future
 
 
 def utc_stamp() -> str:

@@ -16,19 +16,23 @@ from typing import Any
 
 from lessons_loop.filter.alerts import Alerts, lessons_log
 from lessons_loop.filter.errors import LessonsError
-from lessons_loop.filter.host import store_folder
+from lessons_loop.filter.host import store_folder, store_setting
 from lessons_loop.filter.inject import block, has_block, inject, reference
 from lessons_loop.filter.learner import Exchange, Learner
 from lessons_loop.filter.models import Curated
 from lessons_loop.filter.question import read_question
 from lessons_loop.filter.reader import CuratedReader, keep_refreshed
 from lessons_loop.filter.recaller import Limits, Recaller
-from lessons_loop.filter.spool import Spool
+from lessons_loop.filter.server import is_server, parse_server, server_token
+from lessons_loop.filter.server_shelf import CuratedServer
+from lessons_loop.filter.server_staging import ServerStaging
+from lessons_loop.filter.shelves import PublishedFolder, ShelfSource
+from lessons_loop.filter.spool import FolderStaging, Spool, StagingSink
 from lessons_loop.filter.store import StorePaths, first_line
 from lessons_loop.filter.text import shorten
 from lessons_loop.filter.transcript import SOURCE_MARK
 from lessons_loop.filter.valves import LessonsUserValves, LessonsValves
-from lessons_loop.filter.worker import Worker
+from lessons_loop.filter.worker import Worker, in_daemon_thread
 
 CARRIER = "lessons_loop"
 """Key in `__metadata__`, the one object inlet, request and outlet of an answer share."""
@@ -48,11 +52,32 @@ class LessonsBackend:
     """What the hooks work with, for one store and one list of domains."""
 
     def __init__(self, valves: LessonsValves, alerts: Alerts, worker: Worker) -> None:
-        self.settings = (valves.store, valves.domains)
         paths = StorePaths(store_folder(valves.store))
-        self.reader = CuratedReader(paths, valves.domain_names(), alerts)
+        source, staging = opened_store(valves, paths)
+        self.settings, self.alerts = store_settings(valves), alerts
+        self.reader = CuratedReader(source, valves.domain_names(), alerts)
         self.recaller = Recaller(self.reader, alerts)
-        self.learner = Learner(Spool(paths), worker, alerts)
+        self.spool = Spool(paths, staging)
+        self.learner = Learner(self.spool, worker, alerts)
+
+    async def close(self) -> None:
+        """Let go of connections; records that wait are found by the next backend."""
+        await in_daemon_thread(self.reader.close)
+        await in_daemon_thread(self.spool.staging.close)
+
+
+def store_settings(valves: LessonsValves) -> tuple[str, str, str]:
+    """Return the settings a backend is made for."""
+    return valves.store, valves.domains, valves.chroma_token
+
+
+def opened_store(valves: LessonsValves, paths: StorePaths) -> tuple[ShelfSource, StagingSink]:
+    """Return where lessons come from and where records go; connects to nothing yet."""
+    setting = store_setting(valves.store)
+    if not is_server(setting):
+        return PublishedFolder(paths), FolderStaging(paths)
+    address, token = parse_server(setting), server_token(valves.chroma_token)
+    return CuratedServer(address, token), ServerStaging(address, token)
 
 
 class Filter:
@@ -171,11 +196,20 @@ class Filter:
 
     def _ready(self, valves: LessonsValves) -> LessonsBackend:
         """Return the backend of these valves, with its timer running on this loop."""
-        if self.backend is None or self.backend.settings != (valves.store, valves.domains):
-            self.backend = LessonsBackend(valves, self.alerts, self.worker)
+        backend = self.backend
+        if backend is None or backend.settings != store_settings(valves):
+            backend = self._replace_backend(valves)
         if self.timer is None or self.timer.done() or self.timer.get_loop().is_closed():
             self.timer = keep_refreshed(self, tick)
-        return self.backend
+        return backend
+
+    def _replace_backend(self, valves: LessonsValves) -> LessonsBackend:
+        old, alerts = self.backend, Alerts() if self.backend else self.alerts
+        backend = LessonsBackend(valves, alerts, self.worker)
+        self.backend, self.alerts = backend, alerts  # other settings, other troubles
+        if old is not None:
+            self.worker.spawn(old.close)
+        return backend
 
     def _failed(self, what: str, error: Exception) -> None:
         # the text of an unforeseen error may repeat a chat's
@@ -190,7 +224,7 @@ async def tick(owner: object) -> None:
     if backend is None:
         return
     try:
-        await asyncio.to_thread(backend.reader.refresh)
+        await in_daemon_thread(backend.reader.refresh)
         await backend.learner.drain()
     except Exception as error:  # the timer must survive whatever a file can hold
         backend.reader.alerts.warn("refreshing", f"refreshing lessons failed: {first_line(error)}")

@@ -3,57 +3,127 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import threading
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from lessons_loop.filter.alerts import Alerts
 from lessons_loop.filter.embed import Fingerprint
-from lessons_loop.filter.errors import LessonsError, StoreDamaged
-from lessons_loop.filter.published import PublishedSet, read_published
+from lessons_loop.filter.errors import LessonsError, StoreUnreachable
+from lessons_loop.filter.published import PublishedSet
 from lessons_loop.filter.recall import RecallIndex, build_index
-from lessons_loop.filter.store import StorePaths, first_line
+from lessons_loop.filter.shelves import Shelf, ShelfSource
+from lessons_loop.filter.store import first_line
+from lessons_loop.filter.worker import in_daemon_thread
 
 REFRESH_SECONDS = 10.0
-Stamp = tuple[int, int, int] | None
-UNREAD: Stamp = (-1, -1, -1)
-"""Stamp of a file that could not be read: it is tried again at the next refresh."""
 
 
 class Loaded(NamedTuple):
-    """What is in memory, and of which files."""
+    """What is in memory."""
 
     recall: RecallIndex
     fingerprint: Fingerprint | None
-    stamps: tuple[tuple[str, Stamp], ...]
 
 
 class CuratedReader:
-    """Reads published files of one store and its domains; keeps the last good state."""
+    """Keeps the lessons of some domains from one source; keeps the last good state."""
 
-    def __init__(self, paths: StorePaths, domains: tuple[str, ...], alerts: Alerts) -> None:
-        self.paths, self.domains, self.alerts = paths, domains, alerts
+    def __init__(self, source: ShelfSource, domains: tuple[str, ...], alerts: Alerts) -> None:
+        self.source, self.domains, self.alerts = source, domains, alerts
         self.loaded: Loaded | None = None
+        self.closed = False
+        self._shelves: dict[str, Shelf] = {}
         self._built: list[PublishedSet] = []
-        self._sets: dict[str, tuple[Stamp, PublishedSet | None]] = {}
+        self._lock = threading.Lock()
+        self._first: asyncio.Task[bool] | None = None
+        self._given_up: asyncio.Task[bool] | None = None
+
+    async def first_load(self, seconds: float) -> Loaded | None:
+        """Read the lessons once, shared by all chats that wait for it; only the first wait long.
+
+        A chat that finds others to have waited in vain goes on at once.
+        """
+        if self._first is None or self._first.done():
+            work = in_daemon_thread(self.refresh)
+            self._first = asyncio.get_running_loop().create_task(work)
+        if self._first is self._given_up:
+            return self.loaded
+        try:
+            await asyncio.wait_for(asyncio.shield(self._first), seconds)
+        except TimeoutError:
+            self._given_up = self._first
+            self.alerts.warn(
+                "reading lessons", f"{self.source.place} is slow: check its disk or its server"
+            )
+        return self.loaded
 
     def refresh(self) -> bool:
-        """Read the files that changed; return whether anything did. Blocking: call in a thread."""
-        stamps = tuple((d, stamp_of(self.paths.published(d))) for d in self.domains)
-        if self.loaded is not None and self.loaded.stamps == stamps:
-            return False
-        sets = [found for domain, stamp in stamps if (found := self._read(domain, stamp))]
+        """Read what changed; return whether anything did. Blocking: call in a thread."""
+        with self._lock:
+            return False if self.closed else self._refresh()
+
+    def close(self) -> None:
+        """End the reader's connections once a running refresh is through; blocking."""
+        self.closed = True
+        with self._lock:
+            self.source.close()
+
+    def _refresh(self) -> bool:
+        failed: dict[str, Exception] = {}
+        for domain in self.domains:
+            self._fetch(domain, failed)
+        self._tell(failed)
+        sets = [s for d in self.domains if (s := self._lessons(d)) is not None]
         if self.loaded is not None and [*map(id, sets)] == [*map(id, self._built)]:
             return False
-        self._built = sets
         prints = [s.header.fingerprint for s in sets if s.header.fingerprint]
         index = build_index(sets)
         self._tell_models_apart(index, prints)
-        read = tuple((domain, self._sets[domain][0]) for domain in self.domains)
-        self.loaded = Loaded(index, prints[0] if prints else None, read)
+        self.loaded, self._built = Loaded(index, prints[0] if prints else None), sets
         return True
+
+    def _fetch(self, domain: str, failed: dict[str, Exception]) -> None:
+        down = next((e for e in failed.values() if isinstance(e, StoreUnreachable)), None)
+        if down is not None:  # its time limit is paid once, not per domain
+            failed[domain] = down
+            return
+        try:
+            self._shelves[domain] = self.source.fetch(domain, self._shelves.get(domain))
+        except (LessonsError, OSError, MemoryError) as error:
+            failed[domain] = error
+
+    def _lessons(self, domain: str) -> PublishedSet | None:
+        shelf = self._shelves.get(domain)
+        return shelf.lessons if shelf else None
+
+    def _tell(self, failed: Mapping[str, Exception]) -> None:
+        """Warn once per trouble, and once in all where every domain has the same."""
+        if self.closed:
+            return
+        alike = len({first_line(e) for e in failed.values()}) == 1
+        shared = len(failed) == len(self.domains) > 1 and alike
+        for domain in self.domains:
+            error = failed.get(domain)
+            self._tell_one(f"reading lessons of {domain}", None if shared else error)
+            shelf = self._shelves.get(domain)
+            self._note(f"the lessons of {domain}", shelf.note if shelf else "")
+        self._tell_one("reading lessons", next(iter(failed.values())) if shared else None)
+
+    def _tell_one(self, trouble: str, error: Exception | None) -> None:
+        if error is None:
+            self.alerts.clear(trouble)
+            return
+        kept = any(shelf.lessons for shelf in self._shelves.values())
+        rest = "the lessons read before stay in use" if kept else "none are recalled meanwhile"
+        self.alerts.warn(trouble, f"{first_line(error, 400)}; {rest}")
+
+    def _note(self, trouble: str, note: str) -> None:
+        if note:
+            self.alerts.warn(trouble, note)
+        else:
+            self.alerts.clear(trouble)
 
     def _tell_models_apart(self, index: RecallIndex, prints: Sequence[Fingerprint]) -> None:
         if index.dimension or not prints:
@@ -65,34 +135,6 @@ class CuratedReader:
             f"the domains' lessons do not all have vectors of one model ({names}): lessons are "
             "recalled by words alone; run `lessons re-embed` for each domain",
         )
-
-    def _read(self, domain: str, stamp: Stamp) -> PublishedSet | None:
-        known = self._sets.get(domain)
-        if known and known[0] == stamp:
-            return known[1]
-        trouble = f"the published lessons of {domain}"
-        try:
-            found = read_published(self.paths.published(domain))
-        except (LessonsError, OSError, MemoryError) as error:
-            self.alerts.warn(trouble, f"{first_line(error)}; the lessons read before stay in use")
-            found = known[1] if known else None
-            # A damaged file stays so until it is replaced; permissions and disks recover alone.
-            stamp = stamp if isinstance(error, StoreDamaged) else UNREAD
-        else:
-            self.alerts.clear(trouble)
-        self._sets[domain] = (stamp, found)
-        return found
-
-
-def stamp_of(path: Path) -> Stamp:
-    """Return what changes when a file is replaced or edited, None when it is not there."""
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return None
-    except OSError:  # no permission, a file where a folder should be: the read tells
-        return 0, 0, 0
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def keep_refreshed(

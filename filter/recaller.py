@@ -48,7 +48,6 @@ class Recaller:
         self.reader, self.alerts, self.check_seconds = reader, alerts, check_seconds
         self.shown: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self.paused_until = 0.0
-        self._refreshing: asyncio.Task[bool] | None = None
         self._trusted: tuple[Any, Fingerprint | None] | None = None
         self._checking: tuple[Any, asyncio.Task[None]] | None = None
 
@@ -57,7 +56,7 @@ class Recaller:
     ) -> tuple[Curated, ...]:
         """Return the lessons to inject, in order; never slower than the limit by much."""
         deadline = time.monotonic() + limits.seconds
-        loaded = self.reader.loaded or await self.first_load(limits.seconds)
+        loaded = self.reader.loaded or await self.reader.first_load(limits.seconds)
         long = len(question.text) > LONG_QUESTION
         texts = await asyncio.to_thread(views, question) if long else views(question)
         if loaded is None or not loaded.recall.keys or not texts:
@@ -66,18 +65,6 @@ class Recaller:
         chosen = await self._choose(loaded.recall, texts, vectors, limits, chat)
         self._remember(chat, chosen)
         return chosen
-
-    async def first_load(self, seconds: float) -> Loaded | None:
-        """Read the lessons once, shared by all chats that wait for it."""
-        if self._refreshing is None or self._refreshing.done():
-            work = asyncio.to_thread(self.reader.refresh)
-            self._refreshing = asyncio.get_running_loop().create_task(work)
-        try:
-            await asyncio.wait_for(asyncio.shield(self._refreshing), seconds)
-        except TimeoutError:
-            where = self.reader.paths.root / "published"
-            self.alerts.warn("reading lessons", f"reading {where} is slow: check its disk")
-        return self.reader.loaded
 
     async def _vectors(
         self, loaded: Loaded, texts: tuple[str, ...], app: Any, deadline: float

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from lessons_loop.filter.address import public_url
 from lessons_loop.filter.errors import LessonsError, StoreError, StoreMissing, StoreUnreachable
 from lessons_loop.filter.redact import mask
+from lessons_loop.filter.server_session import BoundedSession
 from lessons_loop.filter.store import first_line, import_chromadb
 
 if TYPE_CHECKING:
@@ -143,75 +143,6 @@ def check_heartbeat(session: BoundedSession, address: ServerAddress) -> None:
         alive = False
     if not alive:
         raise StoreError(f"{what} answers, but is no Chroma server")
-
-
-class BoundedSession:
-    """Stands where Chroma's client keeps its own: limits time and size, follows no redirect.
-
-    Built on httpx's transport: its client would log each of our regular looks.
-    """
-
-    def __init__(self, token: str, seconds: float, answer_limit: int) -> None:
-        import httpx
-
-        self.seconds, self.answer_limit, self._token = seconds, answer_limit, token
-        named = {"Authorization": f"Bearer {token}"} if token else {}
-        fixed = {"Content-Type": "application/json", "User-Agent": "lessons-loop"}
-        self.headers = httpx.Headers(fixed | named)  # its repr hides the token
-        self._transport = httpx.HTTPTransport(limits=httpx.Limits(keepalive_expiry=40.0))
-
-    def request(self, method: str, url: str, *, params: Any = None, content: Any = None) -> Any:
-        """Return the whole answer; raise StoreUnreachable, StoreError, httpx's TransportError."""
-        import httpx
-
-        extensions = {"timeout": httpx.Timeout(self.seconds).as_dict()}
-        asked = httpx.Request(
-            method,
-            url,
-            params=params,
-            content=content,
-            headers=self.headers,
-            extensions=extensions,
-        )
-        answer = self._transport.handle_request(asked)
-        try:
-            body = read_bounded(answer.iter_bytes(), self.seconds, self.answer_limit)
-        finally:
-            answer.close()
-        if self._token and answer.is_error:  # a server may repeat what it was sent
-            body = body.replace(self._token.encode(), b"(token)")
-        refuse_failure(answer.status_code, body)
-        return httpx.Response(answer.status_code, content=body, request=asked)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._transport.close()
-
-
-def read_bounded(chunks: Iterator[bytes], seconds: float, limit: int) -> bytes:
-    """Return the joined chunks; raise StoreUnreachable, StoreError beyond a limit."""
-    deadline = time.monotonic() + seconds
-    body = bytearray()
-    for chunk in chunks:
-        body += chunk
-        if len(body) > limit:
-            raise StoreError(f"the server's answer has more than {limit // 2**20} MiB")
-        if time.monotonic() > deadline:
-            raise StoreUnreachable(f"the server's answer took more than {seconds:g} s")
-    return bytes(body)
-
-
-def refuse_failure(status: int, body: bytes) -> None:
-    """Raise for a status that Chroma itself would not have explained."""
-    if status in (401, 403):
-        raise StoreError(
-            f"the server refuses access (HTTP {status}): check `chroma_token` "
-            "(LESSONS_CHROMA_TOKEN) and what it may do"
-        )
-    if status in (408, 429) or (status >= 500 and not body.lstrip().startswith(b"{")):
-        raise StoreUnreachable(f"the server answers HTTP {status}")
-    if 300 <= status < 400:
-        raise StoreError(f"the server answers with a redirect (HTTP {status}): give its address")
 
 
 def _client(address: ServerAddress, database: str, session: BoundedSession) -> ClientAPI:

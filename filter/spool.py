@@ -1,17 +1,19 @@
 """Records on their way to staging: one fsynced file each, gone once staging has them.
 
-A spool survives a locked store and a restart. Files are written under a
-temporary name and renamed, so that a half-written one is never read.
+A spool survives a locked store, a server that is down, and a restart. Files are written
+under a temporary name and renamed, so that a half-written one is never read.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from lessons_loop.filter.errors import StoreError
 from lessons_loop.filter.events import Usage
@@ -31,11 +33,46 @@ SPOOL_LIMIT = 10_000
 """Files kept at most; beyond it new records are refused, with a warning."""
 
 
-class Spool:
-    """The appenders of one store folder; satisfies CandidateAppender and EventAppender."""
+class StagingSink(Protocol):
+    """What a spool empties into."""
+
+    def store(
+        self, rows: Mapping[str, Sequence[Record]], seconds: float
+    ) -> Mapping[str, StoreError]:
+        """Keep rows by collection durably; return why a collection could not take its own.
+
+        Raises StoreError where the whole of staging is out of reach.
+        """
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class FolderStaging:
+    """Staging in a store folder, opened for one small batch at a time."""
 
     def __init__(self, paths: StorePaths) -> None:
         self.paths = paths
+
+    def store(
+        self, rows: Mapping[str, Sequence[Record]], seconds: float
+    ) -> Mapping[str, StoreError]:
+        """Add all rows in one session; raise StoreLocked, StoreDamaged, StoreError."""
+        with staging_session(self.paths, seconds) as client:
+            for name, records in rows.items():
+                append_records(client, name, records)
+        return {}
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+class Spool:
+    """The appenders of one store; satisfies CandidateAppender and EventAppender."""
+
+    def __init__(self, paths: StorePaths, staging: StagingSink | None = None) -> None:
+        self.paths = paths
+        self.staging: StagingSink = staging or FolderStaging(paths)
 
     def append_candidates(self, candidates: Sequence[Candidate]) -> None:
         """Spool candidates; raise StoreError when they cannot be kept."""
@@ -51,32 +88,39 @@ class Spool:
         """Return how many records wait for staging."""
         return sum(1 for _ in spooled(self.paths.spool))
 
-    def drain(self, seconds: float = 5.0) -> int:
-        """Move what waits into staging; return how many records.
+    def drain(self, seconds: float = 5.0, most: int | None = None) -> int:
+        """Move what waits, the oldest `most` of it, into staging; return how many records.
 
-        Raises StoreError (StoreLocked, StoreDamaged) and leaves the files in place.
+        Raises StoreError (StoreLocked, StoreDamaged, StoreUnreachable, StoreMissing) and
+        leaves in place what was not stored.
         """
-        moved = 0
+        moved, refused = 0, dict[str, StoreError]()
         try:
-            files = list(spooled(self.paths.spool))
+            files = list(spooled(self.paths.spool))[:most]
             for start in range(0, len(files), APPEND_BATCH):
-                moved += self._drain_batch(files[start : start + APPEND_BATCH], seconds)
+                moved += self._drain_batch(files[start : start + APPEND_BATCH], seconds, refused)
         except OSError as error:
             raise StoreError(f"{self.paths.spool} cannot be emptied: {error}") from None
+        if refused:
+            raise next(iter(refused.values()))
         return moved
 
-    def _drain_batch(self, files: list[Path], seconds: float) -> int:
+    def _drain_batch(
+        self, files: list[Path], seconds: float, refused: dict[str, StoreError]
+    ) -> int:
         rows: dict[str, dict[str, Record]] = {}
+        names: dict[Path, str] = {}
         for file in files:
             if entry := read_spooled(file):
+                names[file] = entry[0]
                 rows.setdefault(entry[0], {})[entry[1].id] = entry[1]
-        if rows:
-            with staging_session(self.paths, seconds) as client:
-                for name, records in rows.items():
-                    append_records(client, name, list(records.values()))
-        for file in files:
+        open_to = {n: list(found.values()) for n, found in rows.items() if n not in refused}
+        if open_to:
+            refused.update(self.staging.store(open_to, seconds))
+        done = [file for file in files if names.get(file) not in refused]
+        for file in done:
             file.unlink(missing_ok=True)
-        return len(files)
+        return len(done)
 
     def _keep(self, collection: str, record: Record) -> None:
         folder = self.paths.spool
@@ -141,6 +185,7 @@ def checked_row(collection: object, record: Record) -> tuple[str, Record]:
     )
     if not usable:
         raise ValueError("no row of ours")
+    json.dumps(record, ensure_ascii=False).encode()  # raises for half of a surrogate pair
     return str(collection), record
 
 
@@ -150,4 +195,4 @@ def is_storable(value: object) -> bool:
         return bool(value) and all(isinstance(entry, str) for entry in value)
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
-    return isinstance(value, str | float)
+    return isinstance(value, str) or (isinstance(value, float) and math.isfinite(value))

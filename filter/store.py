@@ -254,9 +254,9 @@ def open_embedded(folder: Path) -> ClientAPI:
         raise StoreError(f"{folder} cannot be opened: {first_line(error)}") from None
 
 
-def first_line(error: BaseException) -> str:
+def first_line(error: BaseException, most: int = 200) -> str:
     """Return an error's first line, for a message of ours."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:most]
 
 
 class CandidateAppender(Protocol):

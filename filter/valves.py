@@ -84,11 +84,13 @@ class LessonsValves(LenientModel):
     )
     store: str = Field(
         default="",
-        description="Folder of the lesson store; empty: LESSONS_STORE, else DATA_DIR/lessons.",
+        description="Lesson store, a folder or http(s)://host:port; "
+        "empty: LESSONS_STORE, else DATA_DIR/lessons.",
     )
     chroma_token: str = Field(
         default="",
-        description="Token sent to a lesson store on a server; unused with a folder.",
+        description="Token for a lesson store on a server, stored unencrypted; "
+        "empty: LESSONS_CHROMA_TOKEN.",
         json_schema_extra=_PASSWORD,
     )
     recall_enabled: bool = Field(default=True, description="Add fitting lessons to questions.")

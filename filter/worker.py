@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from lessons_loop.filter.alerts import lessons_log
 
+Result = TypeVar("Result")
 Job = Callable[[], Awaitable[None]]
 QUEUE_LIMIT = 100
 PARALLEL_JOBS = 2
@@ -129,3 +132,29 @@ class DailyCaps:
         self.total += 1
         self.users[user] += 1
         return True
+
+
+async def in_daemon_thread(work: Callable[[], Result]) -> Result:
+    """Run blocking work in a thread that never holds up the server's exit."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Result] = loop.create_future()
+
+    def settle(result: Result | None, error: BaseException | None) -> None:
+        if future.cancelled():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        outcome: tuple[Result | None, BaseException | None]
+        try:
+            outcome = (work(), None)
+        except Exception as error:
+            outcome = (None, error)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, *outcome)
+
+    threading.Thread(target=run, name="lessons-loop", daemon=True).start()
+    return await future

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 8fb6edcc6703d4ff032f798281dfbb93fbb61cb293114affe852b8421f9ce27e
+source_digest: 15bb50d266cf468c6aa76dbc30c4be31fb79700ee3eb9f0881a553ee8d441f57
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import weakref
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, OrderedDict, deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
@@ -49,13 +49,14 @@ from typing import (
     IO,
     Literal,
     NamedTuple,
+    NoReturn,
     Protocol,
     Self,
     TYPE_CHECKING,
     TypeVar,
     cast,
 )
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 import numpy.typing as npt
@@ -205,7 +206,8 @@ _ONE_OFF = re.compile(
     r"|\b[A-Za-z]{2,8}_(?=[A-Za-z0-9]*[A-Z])(?=[A-Za-z0-9]*\d)[A-Za-z0-9]{8,60}\b"
 )
 _DATA_FILE = re.compile(
-    r"\b[\w-]+\.(?:parquet|csv|tsv|xlsx?|pdf|docx?|pptx?|png|jpe?g|zip|dump|bak|ipynb)\b", re.I
+    r"\b[\w-]+\.(?:parquet|csv|tsv|xlsx?|pdf|docx?|pptx?|odt|ods|png|jpe?g|gif|webp|heic|mov|mp[34]|avi|mkv"
+    r"|webm|wav|flac|zip|tgz|7z|rar|dump|bak|ipynb|eml)\b", re.I
 )
 _FULL_NAME = re.compile(r"(?<![\w.])(?=([A-ZÀ-Þ][a-zß-ÿ]+ [A-ZÀ-Þ][a-zß-ÿ]+)(?!\w))")
 _SERIAL = re.compile(
@@ -277,8 +279,8 @@ def addresses_in(text: str) -> bool:
 
 
 def versions_in(text: str) -> tuple[str, ...]:
-    """Return the versions of three and more parts."""
-    return tuple(re.findall(r"(?<![\w.])\d+(?:\.\d+){2,}(?![\w])", text))
+    """Return the versions of three or four parts; longer ones are object identifiers."""
+    return tuple(re.findall(r"(?<![\w.])\d+(?:\.\d+){2,3}(?![\w]|\.\d)", text))
 
 
 def slashed_in(text: str) -> tuple[str, ...]:
@@ -483,6 +485,29 @@ _WISHES = re.compile(
 )
 
 
+_ORDERS_LOOP = re.compile(
+    r"""\b(?:remember|memori[sz]e|save|store|keep|learn|record|add|note|adopt|accept|promote)\b
+        [^.!?\n]{0,60}\b(?:lessons?|(?:your|its|long-term)\ memory|curated)\b
+    |\b(?:remember|memori[sz]e|learn)\b[^.!?\n]{0,60}
+        \b(?:future|all|every|other)\ (?:chats?|users?|answers?|conversations?)\b
+    |\b(?:as|into)\ (?:an?\ )?(?:\w+\ ){0,2}lessons?\b|\bpre-?approved\b
+    |\b(?:merk\w*|speicher\w*|lern\w*|übernimm\w*)\b[^.!?\n]{0,60}
+        \b(?:lektion\w*|lehre|lernregel|für\ alle\ (?:chats|nutzer|benutzer))\b
+    |\b(?:retiens|mémorise\w*|enregistre\w*|souviens)\b[^.!?\n]{0,60}
+        \b(?:leçons?|ta\ mémoire|tous\ les\ (?:chats|utilisateurs))\b
+    |\b(?:recuerda|memoriza|guarda|aprende)\b[^.!?\n]{0,60}
+        \b(?:lecci[oó]n\w*|tu\ memoria|todos\ los\ (?:chats|usuarios))\b
+    |(?:记住|保存|存为|学习).{0,20}(?:教训|经验|所有(?:用户|对话))
+    |(?:教訓|レッスン)(?:として|に).{0,10}(?:覚え|保存|記憶)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def orders_loop(remark: str) -> bool:
+    """Say whether a user tells the loop what to keep, instead of saying what is so."""
+    return _ORDERS_LOOP.search(_remark_ends(remark)) is not None
+
+
 def corrects(remark: str) -> bool:
     """Say whether a user's remark rejects or corrects what was answered."""
     plain = _HARMLESS_NO.sub(" ", _remark_ends(remark))
@@ -550,7 +575,7 @@ _ERROR_OPENING = re.compile(
       |(?:HTTP(?:/[\d.]+)?\s+|status(?:\s+code)?[:=\s]+)[45]\d\d\b
       |[45]\d\d\s+[A-Z]
       |ORA-\d+|SQLSTATE|[A-Z]{2,5}-\d{4,5}:
-      |curl:\ \(\d+\)|ERR_[A-Z_]+|[A-Z]+(?:_[A-Z]+)*_(?:ERROR|FAILED|FAILURE|EXCEPTION)\b
+      |\w{2,12}\ ERR!|curl:\ \(\d+\)|ERR_[A-Z_]+|[A-Z]+(?:_[A-Z]+)*_(?:ERROR|FAILED|FAILURE|EXCEPTION)\b
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -568,6 +593,11 @@ _ERROR_PHRASE = re.compile(
       |already\ in\ use|(?<!\b0\ )(?<!\bno\ )failed(?!\W{0,3}0\b)
     )\b|\[(?:error|emerg|crit|fatal)\]""",
     re.VERBOSE | re.IGNORECASE,
+)
+_ERROR_START = re.compile(
+    r"(?:^|[:!]\s)(?:unable to|could not|couldn't|cannot|can't|failed to|refusing to"
+    r"|authentication (?:failed|required)|unauthori[sz]ed|not authenticated|access denied)\b",
+    re.MULTILINE | re.IGNORECASE,
 )
 _STRONG_LINE = re.compile(
     r"^(?:Traceback \(most recent|\w*(?:Error|Exception): |ERROR: |FATAL: |error: |panic: )",
@@ -601,10 +631,11 @@ def looks_failed(text: str) -> bool:
         return _object_failed(parsed)
     if parsed is not None or not stripped:
         return False
-    if len(stripped) <= _SHORT_RESULT and _ERROR_PHRASE.search(stripped):
+    short = len(stripped) <= _SHORT_RESULT
+    if short and (_ERROR_PHRASE.search(stripped) or _ERROR_START.search(stripped)):
         return True
     lines = stripped.splitlines()
-    ends = (lines[0], lines[-1]) if len(stripped) <= _SHORT_RESULT else (lines[0],)
+    ends = (lines[0], lines[-1]) if short else (lines[0],)
     return any(_ERROR_OPENING.match(line.strip()[:200]) for line in ends) or bool(
         _STRONG_LINE.search(stripped[:2000]) or _STRONG_LINE.search(stripped[-2000:])
     )
@@ -668,266 +699,67 @@ def _is_hollow(found: object, depth: int = 0) -> bool:
 
 
 # ------------------------------------------------------------------------------
-# filter/sensitive.py: The patterns of what is sensitive, one rule per kind; `redact.py` says what they cover.
+# filter/people.py: Find names of people where the words around them say that they are one.
 
 
-class MaskRule(NamedTuple):
-    """What one kind looks like; `accept` decides on the named group `value`, or the whole."""
-
-    kind: str
-    pattern: re.Pattern[str]
-    personal: bool = False
-    accept: Callable[[str], bool] | None = None
-
-
-_SECRET_VALUE = r"""[^\s"'`,;&|<>(){}\[\]\\]"""
-_SECRET_WORD = (
-    r"(?:pass(?:word|wd|phrase|code)|(?<=[a-z0-9][_.-])pass|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|api[_-]?key"
-    r"|access[_-]?key|auth[_-]?key|private[_-]?key|client[_-]?secret|credentials?"
-    r"|kennwort|passwort|contrase(?:ñ|n)a|senha|cl[ée]\s(?:secr[èe]te|priv[ée]e)"
-    r"|clave\s(?:secreta|de\sacceso)|口令|mot[_ ]de[_ ]passe|пароль|密码|パスワード)"
+_CAPITAL = r"[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ'’]{1,24}(?:-[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]{1,24})?"
+_FULL_PERSON = rf"(?P<value>{_CAPITAL}(?: {_CAPITAL}){{0,2}})"
+_SIGN_OFFS = (
+    r"(?:cheers|(?:kind |best |warm )?regards|best wishes|best|yours|sincerely|greetings"
+    r"|(?:many )?thanks|thank you|thx|danke|cordialement|merci|saludos|gracias|atentamente|grazie"
+    r"|saluti|abraços?|obrigad[oa]|(?:viele |liebe |beste |schöne )?gr(?:ü|ue)(?:ß|ss)e"
+    r"|gru(?:ß|ss)|vg|lg|mfg|groeten)"
 )
-_KEY_WORD = (
-    r"(?:api|access|auth|secret|private|encryption|signing|shared|master|account|storage)"
-    r"[ _-]?key(?:[_-]?id)?"
+_SHORT_SIGN_OFFS = (
+    r"(?:regards|(?:viele |liebe |beste |schöne )?gr(?:ü|ue)(?:ß|ss)e|gru(?:ß|ss)|vg|lg|mfg)"
 )
-_WORD_TAIL = r"(?:[_-][a-z0-9]{1,12}|\d{1,3})?"
-_ASSIGNED = r"(?:\\?[\"'])?\s{0,3}(?:=>|:=|={1,2}|[:：])\s{0,3}(?:\\?[\"'])?"
-_NO_SECRET = re.compile(
-    r"""^(?:\$.*|%.*%|<.*|\{.*|\*+|x{3,}|\.{2,}|…|none|null|nil|true|false|yes|no|undefined|empty
-        |your[_-].*|my[_-]?(?:password|secret|token)|changeme|example|placeholder|redacted|hidden
-        |(?:string|str|int|bool|required|optional|is|was|and|or|for|the|in|not|expired|invalid
-        |missing|wrong|limit|limits|count|usage|authentication|auth|name|type|id|field|header)
-        |os\.environ.*|env\..*|process\.env.*|getenv.*|secrets\..*|vault:.*|file:.*|/.*)$""",
-    re.VERBOSE | re.IGNORECASE,
-)
-MASKED = re.compile(r"\[(?:secret|personal): [a-z -]{2,30}\]")
-
-
-def _is_real_value(value: str) -> bool:
-    bare = value.strip("\"'`")
-    return len(bare) >= 4 and not _NO_SECRET.match(bare) and not bare.startswith("[secret")
-
-
-def _is_dense(value: str) -> bool:
-    """Say whether a bare word beside `token` looks like a secret, not like a word."""
-    bare = value.strip("\"'`")
-    kinds = sum(
-        any(test(char) for char in bare) for test in (str.isdigit, str.isupper, str.islower)
+_LINE_START = r"(?:^|(?<=[\n.!?,;])|(?<=[.!?,;] ))[ \t]{0,8}"
+PERSON_FORMS = tuple(
+    re.compile(form)
+    for form in (
+        r"(?<![\w.])(?:(?:Mr|Mrs|Ms|Mx|Dr|Prof)\.?|Sra?\.|Herrn?|Frau|Mme|Mlle|Monsieur|Madame"
+        r"|Señora?|Signora?|Dott(?:oressa)?\.?|Senhora?|Mevrouw|Meneer) "
+        rf"(?:(?:Dr|Prof)\.? )?{_FULL_PERSON}",
+        r"(?<!\w)(?i:my name(?: is|['’]s)|ich hei(?:ß|ss)e|mein name ist|je m['’]appelle|me llamo"
+        r"|mi nombre es|mi chiamo|meu nome [ée]|chamo-me|ik heet|mijn naam is):?\s{1,3}"
+        rf"{_FULL_PERSON}",
+        r"(?<!\w)(?i:i am|i['’]m|ich bin|hier spricht|je suis|soy|sono|sou|ik ben)\s{1,3}"
+        rf"(?P<value>{_CAPITAL} {_CAPITAL})"
+        r"(?=\s{0,3}(?:[,.!;\n]|$|(?:from|and|of|aus|von|vom|und|de|du|et|y|di|van|en)\b))",
+        r"(?:^|(?<=\n))[ \t]{0,8}(?i:hi|hello|hey|dear|hallo|liebe[rs]?|moin|bonjour|ch(?:er|ère)"
+        rf"|hola|querid[oa]|ciao|car[ao]|olá|beste)\s{{1,3}}{_FULL_PERSON}(?=\s{{0,3}}[,!\n])",
+        rf"{_LINE_START}(?i:{_SIGN_OFFS})(?:,[ ]|[,!]?\s{{0,3}}\n\s{{0,8}}){_FULL_PERSON}"
+        r"(?=[ .!]{0,3}(?:\n|$))",
+        rf"{_LINE_START}(?i:{_SHORT_SIGN_OFFS}) {_FULL_PERSON}(?=[ .!]{{0,3}}(?:\n|$))",
+        rf"(?<!\w){_FULL_PERSON}(?=\s{{1,2}}<[^\s<>@]{{1,64}}@[^\s<>]{{1,100}}>)",
+        r"(?<!\w)(?:[Cc]ustomer|[Cc]lient|[Pp]atient|[Ee]mployee|[Cc]olleague|[Pp]erson|[Mm]an"
+        r"|[Ww]oman|[Bb]oss|[Mm]anager|[Uu]ser|Kund\w{1,3}|Mitarbeiter\w{0,3}|Kolleg\w{1,3}"
+        r"|Nutzer\w{0,3}|Patient\w{0,3}|[Cc]lienta?|[Ee]mplead[oa]|[Cc]ollègue)\s"
+        rf"(?:named|called|namens|nommée?|llamad[oa]) {_FULL_PERSON}",
     )
-    odd = any(not char.isalnum() for char in bare.strip(".!?:"))
-    return _is_real_value(value) and (kinds >= 2 and (odd or any(map(str.isdigit, bare))))
-
-
-def _passes_luhn(value: str) -> bool:
-    digits = [int(char) for char in value if char.isdigit()]
-    if not 13 <= len(digits) <= 19 or digits[0] not in (2, 3, 4, 5, 6):
-        return False
-    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
-    return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
-
-
-def _is_iban(value: str) -> bool:
-    compact = "".join(value.split()).upper()
-    if not 15 <= len(compact) <= 34:
-        return False
-    moved = compact[4:] + compact[:4]
-    return int("".join(str(int(char, 36)) for char in moved)) % 97 == 1
-
-
-def _is_personal_address(value: str) -> bool:
-    try:
-        address = ipaddress.ip_address(value)
-    except ValueError:
-        return False
-    harmless = address.is_loopback or address.is_unspecified or address.is_multicast
-    mask = str(address).startswith("255.")
-    return not (harmless or mask or any(address in net for net in _DOCUMENTATION_NETS))
-
-
-_DOCUMENTATION_NETS = (
-    ipaddress.ip_network("192.0.2.0/24"),
-    ipaddress.ip_network("198.51.100.0/24"),
-    ipaddress.ip_network("203.0.113.0/24"),
-    ipaddress.ip_network("2001:db8::/32"),
+)
+_NO_PERSON = frozenset(
+    "all everyone everybody team world there assistant bot chat claude gemini siri alexa copilot"
+    " zusammen leute welt support admin todos mundo tutti monde folks guys again open web red hat"
+    " server windows linux sir madam ladies hello hi".split()
 )
 
 
-def _is_email(value: str) -> bool:
-    return not value.lower().startswith(("git@", "postgres@", "root@"))
+def is_person(name: str) -> bool:
+    """Say whether a name found by its surroundings is none of the usual other addressees."""
+    return not _NO_PERSON.intersection(name.casefold().split())
 
 
-_PROVIDER_KEYS = (
-    r"sk-(?:ant-|proj-|svcacct-|or-)?[A-Za-z0-9_-]{12,250}|(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{8,250}"
-    r"|whsec_[A-Za-z0-9+/=]{16,100}|gh[pousr]_[A-Za-z0-9]{10,250}|github_pat_[A-Za-z0-9_]{20,250}"
-    r"|xox[abeprs]-[A-Za-z0-9-]{8,250}|xapp-[A-Za-z0-9-]{10,250}|A(?:KIA|SIA)[A-Z0-9]{12,20}"
-    r"|AIza[A-Za-z0-9_-]{20,60}|ya29\.[A-Za-z0-9_-]{20,250}|gl(?:pat|dt|rt|cbt)-[A-Za-z0-9_-]{10,250}"
-    r"|hf_[A-Za-z0-9]{16,60}|gsk_[A-Za-z0-9]{20,100}|npm_[A-Za-z0-9]{20,60}|pypi-[A-Za-z0-9_-]{16,250}"
-    r"|dop_v1_[a-f0-9]{32,80}|SG\.[A-Za-z0-9_-]{10,80}\.[A-Za-z0-9_-]{10,80}|dapi[a-f0-9]{30,40}"
-    r"|shpat_[A-Fa-f0-9]{24,40}|sq0[a-z]{3}-[A-Za-z0-9_-]{20,60}|AC[a-f0-9]{32}|key-[a-f0-9]{32}"
-    r"|ATATT[A-Za-z0-9_=-]{20,250}|lin_api_[A-Za-z0-9]{20,60}|nvapi-[A-Za-z0-9_-]{20,100}"
-    r"|hvs\.[A-Za-z0-9_-]{20,120}|glsa_[A-Za-z0-9_]{20,60}|dckr_pat_[A-Za-z0-9_-]{10,60}"
-)
-MASK_RULES = (
-    MaskRule(
-        "private key",
-        re.compile(
-            r"-----BEGIN [A-Z0-9 ]{1,40}-----(?:[A-Za-z0-9+/=\s:,.\\]|-(?!----)){0,20000}"
-            r"(?:-----END [A-Z0-9 ]{1,40}-----)?"
-        ),
-    ),
-    MaskRule(
-        "token",
-        re.compile(
-            r"\beyJ[A-Za-z0-9_-]{5,4000}\.[A-Za-z0-9_-]{3,8000}(?:\.[A-Za-z0-9_-]{0,2000})?"
-        ),
-    ),
-    MaskRule("api key", re.compile(rf"(?<![A-Za-z0-9_])(?:{_PROVIDER_KEYS})")),
-    MaskRule(
-        "authorization",
-        re.compile(
-            r"(?i)(?<![A-Za-z])(?:bearer|basic|digest|negotiate)\s{1,3}(?P<value>[A-Za-z0-9._~+/=-]{8,4000})"
-        ),
-        accept=_is_dense,
-    ),
-    MaskRule(
-        "authorization",
-        re.compile(
-            r"(?i)(?<![A-Za-z])(?:proxy-)?authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
-            r"(?:(?:bearer|basic|token|digest)\s{1,3})?(?!(?:bearer|basic|token|digest)\b)(?P<value>[A-Za-z0-9._~+/=-]{6,4000})"
-        ),
-        accept=_is_real_value,
-    ),
-    MaskRule(
-        "password",
-        re.compile(r"(?<=://)[^\s/:@\"'<>]{0,80}:(?P<value>[^\s/@\"'<>]{1,200})@"),
-        accept=lambda value: not _NO_SECRET.match(value) and not value.startswith("["),
-    ),
-    MaskRule(
-        "password",
-        re.compile(
-            rf"(?i)(?<![A-Za-z])(?:[a-z0-9]{{1,30}}[_.-]){{0,4}}{_SECRET_WORD}{_WORD_TAIL}"
-            rf"{_ASSIGNED}(?P<value>{_SECRET_VALUE}{{4,500}})"
-        ),
-        accept=_is_real_value,
-    ),
-    MaskRule(
-        "token",
-        re.compile(
-            rf"(?i)(?:token|secret|credential|password|pass(?==)|{_KEY_WORD}){_WORD_TAIL}"
-            rf"{_ASSIGNED}(?P<value>{_SECRET_VALUE}{{8,500}})"
-        ),
-        accept=_is_dense,
-    ),
-    MaskRule(
-        "password",
-        re.compile(
-            rf"(?i)(?<![\w-])--[a-z-]{{0,40}}(?:token|{_SECRET_WORD})[=\s]\s{{0,3}}[\"']?"
-            rf"(?P<value>{_SECRET_VALUE}{{4,500}})"
-        ),
-        accept=_is_real_value,
-    ),
-    MaskRule(
-        "password",
-        re.compile(
-            r"\b(?:docker login|mysql|mysqldump|mongo\w{0,4}|sshpass|redis-cli|curl)\b"
-            r"[^\n|;&]{0,300}?\s"
-            rf"(?:-p|-a|-u\s{{1,3}}[^\s:]{{1,60}}:)\s{{0,2}}[\"']?(?P<value>{_SECRET_VALUE}{{4,300}})"
-        ),
-        accept=_is_dense,
-    ),
-    MaskRule(
-        "password",
-        re.compile(
-            rf"(?i)(?<![A-Za-z])(?:token|pin|{_SECRET_WORD})\s{{1,3}}"
-            r"(?:(?:is|was|ist|lautet|est|es|é)\s{1,3})?[\"'`]?(?P<value>[^\s\"'`]{6,300})"
-        ),
-        accept=_is_dense,
-    ),
-    MaskRule(
-        "cookie",
-        re.compile(
-            r"(?i)(?<![a-z])cookie[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?P<value>[^\s=]{1,80}=[^\n\"']{6,4000})"
-        ),
-    ),
-    MaskRule(
-        "token",
-        re.compile(
-            r"(?i)[?&;](?:x-amz-)?(?:sig|signature|token|code|key|auth|password|pwd|credential)="
-            r"(?P<value>[^\s&\"'<>#;]{8,2000})"
-        ),
-        accept=_is_dense,
-    ),
-    MaskRule(
-        "webhook",
-        re.compile(
-            r"(?i)(?<=://)(?:hooks\.slack\.com/(?:services|workflows)|(?:[a-z]+\.)?discord(?:app)?\.com/api/webhooks"
-            r"|[a-z0-9-]{1,63}\.webhook\.office\.com/webhookb2)/(?P<value>[^\s\"'<>]{10,400})"
-        ),
-    ),
-    MaskRule(
-        "email",
-        re.compile(
-            r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,5}\.[A-Za-z]{2,24}\b"
-        ),
-        True,
-        _is_email,
-    ),
-    MaskRule(
-        "iban",
-        re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"),
-        True,
-        _is_iban,
-    ),
-    MaskRule(
-        "card number",
-        re.compile(r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-]|\.\d)"),
-        True,
-        _passes_luhn,
-    ),
-    MaskRule(
-        "social security number",
-        re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])"),
-        True,
-    ),
-    MaskRule(
-        "phone",
-        re.compile(r"(?<![\w+])\+\d{1,3}(?:[ ./-]?\(?\d{1,5}\)?){2,6}(?!\w)"),
-        True,
-        lambda value: 8 <= sum(map(str.isdigit, value)) <= 15,
-    ),
-    MaskRule(
-        "phone",
-        re.compile(
-            r"(?i)\b(?:phone|tel(?:efon)?|mobile?|handy|fax|call me (?:at|on)|t[ée]l[ée]phone"
-            r"|tel[ée]fono|电话|電話)"
-            r"[.:\s]{1,4}(?P<value>\(?\d{2,5}\)?(?:[ ./-]?\d{2,5}){1,5})(?!\w)"
-        ),
-        True,
-        lambda value: 7 <= sum(map(str.isdigit, value)) <= 15,
-    ),
-    MaskRule(
-        "phone",
-        re.compile(
-            r"(?<![\w(])\(\d{3}\) ?\d{3}-\d{4}(?!\w)|(?<![\w.-])01[567]\d[ /-]\d{6,9}(?![\w-])"
-        ),
-        True,
-    ),
-    MaskRule(
-        "ip address",
-        re.compile(r"(?<![\w.:/-])(?<!ersion )(?:\d{1,3}\.){3}\d{1,3}(?![\w/-]|\.\d)"),
-        True,
-        _is_personal_address,
-    ),
-    MaskRule(
-        "ip address",
-        re.compile(
-            r"(?<![\w.:])(?=[0-9A-Fa-f:]{0,38}::?[0-9A-Fa-f])[0-9A-Fa-f]{1,4}(?::{1,2}[0-9A-Fa-f]{1,4}){3,7}(?![\w:/])"
-        ),
-        True,
-        _is_personal_address,
-    ),
-)
+def name_words(text: str) -> frozenset[str]:
+    """Return the single words of the names of people in a text."""
+    return frozenset(
+        word
+        for form in PERSON_FORMS
+        for match in form.finditer(text)
+        if is_person(match.group("value"))
+        for word in re.split(r"[ -]", match.group("value"))
+        if len(word) >= 3
+    )
 
 
 # ------------------------------------------------------------------------------
@@ -1029,6 +861,79 @@ def fingerprint(embedder: Embedder) -> Fingerprint:
     """Embed the eight sentences and return the fingerprint; raise EmbedError."""
     vectors = embedder.embed(FINGERPRINT_SENTENCES, Purpose.DOCUMENT)
     return fingerprint_of(vectors, embedder.prefixes, embedder.name)
+
+
+# ------------------------------------------------------------------------------
+# filter/server_session.py: The HTTP side of a lesson store's client: every answer bounded in time and size.
+
+
+class BoundedSession:
+    """Stands where Chroma's client keeps its own: limits time and size, follows no redirect.
+
+    Built on httpx's transport: its client would log each of our regular looks.
+    """
+
+    def __init__(self, token: str, seconds: float, answer_limit: int) -> None:
+        import httpx
+
+        self.seconds, self.answer_limit, self._token = seconds, answer_limit, token
+        named = {"Authorization": f"Bearer {token}"} if token else {}
+        fixed = {"Content-Type": "application/json", "User-Agent": "lessons-loop"}
+        self.headers = httpx.Headers(fixed | named)  # its repr hides the token
+        self._transport = httpx.HTTPTransport(limits=httpx.Limits(keepalive_expiry=40.0))
+
+    def request(self, method: str, url: str, *, params: Any = None, content: Any = None) -> Any:
+        """Return the whole answer; raise StoreUnreachable, StoreError, httpx's TransportError."""
+        import httpx
+
+        extensions = {"timeout": httpx.Timeout(self.seconds).as_dict()}
+        asked = httpx.Request(
+            method,
+            url,
+            params=params,
+            content=content,
+            headers=self.headers,
+            extensions=extensions,
+        )
+        answer = self._transport.handle_request(asked)
+        try:
+            body = read_bounded(answer.iter_bytes(), self.seconds, self.answer_limit)
+        finally:
+            answer.close()
+        if self._token and answer.is_error:  # a server may repeat what it was sent
+            body = body.replace(self._token.encode(), b"(token)")
+        refuse_failure(answer.status_code, body)
+        return httpx.Response(answer.status_code, content=body, request=asked)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+
+def read_bounded(chunks: Iterator[bytes], seconds: float, limit: int) -> bytes:
+    """Return the joined chunks; raise StoreUnreachable, StoreError beyond a limit."""
+    deadline = time.monotonic() + seconds
+    body = bytearray()
+    for chunk in chunks:
+        body += chunk
+        if len(body) > limit:
+            raise StoreError(f"the server's answer has more than {limit // 2**20} MiB")
+        if time.monotonic() > deadline:
+            raise StoreUnreachable(f"the server's answer took more than {seconds:g} s")
+    return bytes(body)
+
+
+def refuse_failure(status: int, body: bytes) -> None:
+    """Raise for a status that Chroma itself would not have explained."""
+    if status in (401, 403):
+        raise StoreError(
+            f"the server refuses access (HTTP {status}): check `chroma_token` "
+            "(LESSONS_CHROMA_TOKEN) and what it may do"
+        )
+    if status in (408, 429) or (status >= 500 and not body.lstrip().startswith(b"{")):
+        raise StoreUnreachable(f"the server answers HTTP {status}")
+    if 300 <= status < 400:
+        raise StoreError(f"the server answers with a redirect (HTTP {status}): give its address")
 
 
 # ------------------------------------------------------------------------------
@@ -1839,6 +1744,7 @@ def _lines_of(value: object) -> tuple[int, ...]:
 # filter/worker.py: A bounded background queue on the event loop, with kept task references.
 
 
+Result = TypeVar("Result")
 Job = Callable[[], Awaitable[None]]
 QUEUE_LIMIT = 100
 PARALLEL_JOBS = 2
@@ -1955,6 +1861,32 @@ class DailyCaps:
         self.total += 1
         self.users[user] += 1
         return True
+
+
+async def in_daemon_thread(work: Callable[[], Result]) -> Result:
+    """Run blocking work in a thread that never holds up the server's exit."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Result] = loop.create_future()
+
+    def settle(result: Result | None, error: BaseException | None) -> None:
+        if future.cancelled():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        outcome: tuple[Result | None, BaseException | None]
+        try:
+            outcome = (work(), None)
+        except Exception as error:
+            outcome = (None, error)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, *outcome)
+
+    threading.Thread(target=run, name="lessons-loop", daemon=True).start()
+    return await future
 
 
 # ------------------------------------------------------------------------------
@@ -2157,52 +2089,267 @@ def _with_tool_names(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 # ------------------------------------------------------------------------------
-# filter/redact.py: Find and mask secrets and personal data, before text leaves the process or is stored.
+# filter/sensitive.py: The patterns of what is sensitive, one rule per kind; `redact.py` says what they cover.
 
 
-class Finding(NamedTuple):
-    """One sensitive stretch: `kind` for people, offsets into the text."""
+class MaskRule(NamedTuple):
+    """What one kind looks like; `accept` decides on the named group `value`, or the whole."""
 
     kind: str
-    start: int
-    end: int
+    pattern: re.Pattern[str]
     personal: bool = False
+    accept: Callable[[str], bool] | None = None
 
 
-def find_sensitive(text: str) -> tuple[Finding, ...]:
-    """Return what must not leave, in order; masks are no findings, earlier rules come first."""
-    taken = sorted(found.span() for found in MASKED.finditer(text))
-    findings = []
-    for rule in MASK_RULES:
-        for found in _apply_rule(rule, text):
-            if _is_free(taken, found.start, found.end):
-                insort(taken, (found.start, found.end))
-                findings.append(found)
-    return tuple(sorted(findings, key=lambda found: found.start))
+_SECRET_VALUE = r"""[^\s"'`,;&|<>(){}\[\]\\]"""
+_SECRET_WORD = (
+    r"(?:pass(?:word|wd|phrase|code)|(?<=[a-z0-9][_.-])pass|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|api[_-]?key"
+    r"|access[_-]?key|auth[_-]?key|private[_-]?key|client[_-]?secret|credentials?"
+    r"|kennwort|passwort|contrase(?:ñ|n)a|senha|cl[ée]\s(?:secr[èe]te|priv[ée]e)"
+    r"|clave\s(?:secreta|de\sacceso)|口令|mot[_ ]de[_ ]passe|пароль|密码|パスワード)"
+)
+_KEY_WORD = (
+    r"(?:api|access|auth|secret|private|encryption|signing|shared|master|account|storage)"
+    r"[ _-]?key(?:[_-]?id)?"
+)
+_WORD_TAIL = r"(?:[_-][a-z0-9]{1,12}|\d{1,3})?"
+_ASSIGNED = r"(?:\\?[\"'])?\s{0,3}(?:=>|:=|={1,2}|[:：])\s{0,3}(?:\\?[\"'])?"
+_NO_SECRET = re.compile(
+    r"""^(?:\$.*|%.*%|<.*|\{.*|\*+|x{3,}|\.{2,}|…|none|null|nil|true|false|yes|no|undefined|empty
+        |your[_-].*|my[_-]?(?:password|secret|token)|changeme|example|placeholder|redacted|hidden
+        |(?:string|str|int|bool|required|optional|is|was|and|or|for|the|in|not|expired|invalid
+        |missing|wrong|limit|limits|count|usage|authentication|auth|name|type|id|field|header)
+        |os\.environ.*|env\..*|process\.env.*|getenv.*|secrets\..*|vault:.*|file:.*|/.*)$""",
+    re.VERBOSE | re.IGNORECASE,
+)
+MASKED = re.compile(r"\[(?:secret|personal): [a-z -]{2,30}\]")
 
 
-def mask(text: str) -> str:
-    """Return `text` with every finding replaced by its kind; masking twice changes nothing."""
-    pieces, position = [], 0
-    for found in find_sensitive(text):
-        label = "personal" if found.personal else "secret"
-        pieces += [text[position : found.start], f"[{label}: {found.kind}]"]
-        position = found.end
-    return "".join((*pieces, text[position:]))
+def _is_real_value(value: str) -> bool:
+    bare = value.strip("\"'`")
+    return len(bare) >= 4 and not _NO_SECRET.match(bare) and not bare.startswith("[secret")
 
 
-def _apply_rule(rule: MaskRule, text: str) -> Iterator[Finding]:
-    group = "value" if "value" in rule.pattern.groupindex else 0
-    for match in rule.pattern.finditer(text):
-        if rule.accept is None or rule.accept(match.group(group)):
-            yield Finding(rule.kind, match.start(group), match.end(group), rule.personal)
+def _is_dense(value: str) -> bool:
+    """Say whether a bare word beside `token` looks like a secret, not like a word."""
+    bare = value.strip("\"'`")
+    kinds = sum(
+        any(test(char) for char in bare) for test in (str.isdigit, str.isupper, str.islower)
+    )
+    odd = any(not char.isalnum() for char in bare.strip(".!?:"))
+    return _is_real_value(value) and (kinds >= 2 and (odd or any(map(str.isdigit, bare))))
 
 
-def _is_free(taken: list[tuple[int, int]], start: int, end: int) -> bool:
-    """Say whether a stretch touches none of the sorted, disjoint `taken` ones."""
-    place = bisect_left(taken, (start, end))
-    before = place == 0 or taken[place - 1][1] <= start
-    return before and (place == len(taken) or end <= taken[place][0])
+def _passes_luhn(value: str) -> bool:
+    digits = [int(char) for char in value if char.isdigit()]
+    if not 13 <= len(digits) <= 19 or digits[0] not in (2, 3, 4, 5, 6):
+        return False
+    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
+    return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
+
+
+def _is_iban(value: str) -> bool:
+    compact = "".join(value.split()).upper()
+    if not 15 <= len(compact) <= 34:
+        return False
+    moved = compact[4:] + compact[:4]
+    return int("".join(str(int(char, 36)) for char in moved)) % 97 == 1
+
+
+def _is_personal_address(value: str) -> bool:
+    try:
+        address = ipaddress.ip_address(value)
+    except ValueError:
+        return False
+    harmless = address.is_loopback or address.is_unspecified or address.is_multicast
+    mask = str(address).startswith("255.")
+    return not (harmless or mask or any(address in net for net in _DOCUMENTATION_NETS))
+
+
+_DOCUMENTATION_NETS = (
+    ipaddress.ip_network("192.0.2.0/24"),
+    ipaddress.ip_network("198.51.100.0/24"),
+    ipaddress.ip_network("203.0.113.0/24"),
+    ipaddress.ip_network("2001:db8::/32"),
+)
+
+
+def _is_email(value: str) -> bool:
+    return not value.lower().startswith(("git@", "postgres@", "root@"))
+
+
+_PROVIDER_KEYS = (
+    r"sk-(?:ant-|proj-|svcacct-|or-)?[A-Za-z0-9_-]{12,250}|(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{8,250}"
+    r"|whsec_[A-Za-z0-9+/=]{16,100}|gh[pousr]_[A-Za-z0-9]{10,250}|github_pat_[A-Za-z0-9_]{20,250}"
+    r"|xox[abeprs]-[A-Za-z0-9-]{8,250}|xapp-[A-Za-z0-9-]{10,250}|A(?:KIA|SIA)[A-Z0-9]{12,20}"
+    r"|AIza[A-Za-z0-9_-]{20,60}|ya29\.[A-Za-z0-9_-]{20,250}|gl(?:pat|dt|rt|cbt)-[A-Za-z0-9_-]{10,250}"
+    r"|hf_[A-Za-z0-9]{16,60}|gsk_[A-Za-z0-9]{20,100}|npm_[A-Za-z0-9]{20,60}|pypi-[A-Za-z0-9_-]{16,250}"
+    r"|dop_v1_[a-f0-9]{32,80}|SG\.[A-Za-z0-9_-]{10,80}\.[A-Za-z0-9_-]{10,80}|dapi[a-f0-9]{30,40}"
+    r"|shpat_[A-Fa-f0-9]{24,40}|sq0[a-z]{3}-[A-Za-z0-9_-]{20,60}|AC[a-f0-9]{32}|key-[a-f0-9]{32}"
+    r"|ATATT[A-Za-z0-9_=-]{20,250}|lin_api_[A-Za-z0-9]{20,60}|nvapi-[A-Za-z0-9_-]{20,100}"
+    r"|hvs\.[A-Za-z0-9_-]{20,120}|glsa_[A-Za-z0-9_]{20,60}|dckr_pat_[A-Za-z0-9_-]{10,60}"
+)
+MASK_RULES = (
+    MaskRule(
+        "private key",
+        re.compile(
+            r"-----BEGIN [A-Z0-9 ]{1,40}-----(?:[A-Za-z0-9+/=\s:,.\\]|-(?!----)){0,20000}"
+            r"(?:-----END [A-Z0-9 ]{1,40}-----)?"
+        ),
+    ),
+    MaskRule(
+        "token",
+        re.compile(
+            r"\beyJ[A-Za-z0-9_-]{5,4000}\.[A-Za-z0-9_-]{3,8000}(?:\.[A-Za-z0-9_-]{0,2000})?"
+        ),
+    ),
+    MaskRule("api key", re.compile(rf"(?<![A-Za-z0-9_])(?:{_PROVIDER_KEYS})")),
+    MaskRule(
+        "authorization",
+        re.compile(
+            r"(?i)(?<![A-Za-z])(?:bearer|basic|digest|negotiate)\s{1,3}(?P<value>[A-Za-z0-9._~+/=-]{8,4000})"
+        ),
+        accept=_is_dense,
+    ),
+    MaskRule(
+        "authorization",
+        re.compile(
+            r"(?i)(?<![A-Za-z])(?:proxy-)?authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
+            r"(?:(?:bearer|basic|token|digest)\s{1,3})?(?!(?:bearer|basic|token|digest)\b)(?P<value>[A-Za-z0-9._~+/=-]{6,4000})"
+        ),
+        accept=_is_real_value,
+    ),
+    MaskRule(
+        "password",
+        re.compile(r"(?<=://)[^\s/:@\"'<>]{0,80}:(?P<value>[^\s/@\"'<>]{1,200})@"),
+        accept=lambda value: not _NO_SECRET.match(value) and not value.startswith("["),
+    ),
+    MaskRule(
+        "password",
+        re.compile(
+            rf"(?i)(?<![A-Za-z])(?:[a-z0-9]{{1,30}}[_.-]){{0,4}}{_SECRET_WORD}{_WORD_TAIL}"
+            rf"{_ASSIGNED}(?P<value>{_SECRET_VALUE}{{4,500}})"
+        ),
+        accept=_is_real_value,
+    ),
+    MaskRule(
+        "token",
+        re.compile(
+            rf"(?i)(?:token|secret|credential|password|pass(?==)|{_KEY_WORD}){_WORD_TAIL}"
+            rf"{_ASSIGNED}(?P<value>{_SECRET_VALUE}{{8,500}})"
+        ),
+        accept=_is_dense,
+    ),
+    MaskRule(
+        "password",
+        re.compile(
+            rf"(?i)(?<![\w-])--[a-z-]{{0,40}}(?:token|{_SECRET_WORD})[=\s]\s{{0,3}}[\"']?"
+            rf"(?P<value>{_SECRET_VALUE}{{4,500}})"
+        ),
+        accept=_is_real_value,
+    ),
+    MaskRule(
+        "password",
+        re.compile(
+            r"\b(?:docker login|mysql|mysqldump|mongo\w{0,4}|sshpass|redis-cli|curl)\b"
+            r"[^\n|;&]{0,300}?\s"
+            rf"(?:-p|-a|-u\s{{1,3}}[^\s:]{{1,60}}:)\s{{0,2}}[\"']?(?P<value>{_SECRET_VALUE}{{4,300}})"
+        ),
+        accept=_is_dense,
+    ),
+    MaskRule(
+        "password",
+        re.compile(
+            rf"(?i)(?<![A-Za-z])(?:token|pin|{_SECRET_WORD})\s{{1,3}}"
+            r"(?:(?:is|was|ist|lautet|est|es|é)\s{1,3})?[\"'`]?(?P<value>[^\s\"'`]{6,300})"
+        ),
+        accept=_is_dense,
+    ),
+    MaskRule(
+        "cookie",
+        re.compile(
+            r"(?i)(?<![a-z])cookie[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?P<value>[^\s=]{1,80}=[^\n\"']{6,4000})"
+        ),
+    ),
+    MaskRule(
+        "token",
+        re.compile(
+            r"(?i)[?&;](?:x-amz-)?(?:sig|signature|token|code|key|auth|password|pwd|credential)="
+            r"(?P<value>[^\s&\"'<>#;]{8,2000})"
+        ),
+        accept=_is_dense,
+    ),
+    MaskRule(
+        "webhook",
+        re.compile(
+            r"(?i)(?<=://)(?:hooks\.slack\.com/(?:services|workflows)|(?:[a-z]+\.)?discord(?:app)?\.com/api/webhooks"
+            r"|[a-z0-9-]{1,63}\.webhook\.office\.com/webhookb2)/(?P<value>[^\s\"'<>]{10,400})"
+        ),
+    ),
+    *(MaskRule("name", form, True, is_person) for form in PERSON_FORMS),
+    MaskRule(
+        "email",
+        re.compile(
+            r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,5}\.[A-Za-z]{2,24}\b"
+        ),
+        True,
+        _is_email,
+    ),
+    MaskRule(
+        "iban",
+        re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"),
+        True,
+        _is_iban,
+    ),
+    MaskRule(
+        "card number",
+        re.compile(r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-]|\.\d)"),
+        True,
+        _passes_luhn,
+    ),
+    MaskRule(
+        "social security number",
+        re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])"),
+        True,
+    ),
+    MaskRule(
+        "phone",
+        re.compile(r"(?<![\w+])\+\d{1,3}(?:[ ./-]?\(?\d{1,5}\)?){2,6}(?!\w)"),
+        True,
+        lambda value: 8 <= sum(map(str.isdigit, value)) <= 15,
+    ),
+    MaskRule(
+        "phone",
+        re.compile(
+            r"(?i)\b(?:phone|tel(?:efon)?|mobile?|handy|fax|call me (?:at|on)|t[ée]l[ée]phone"
+            r"|tel[ée]fono|电话|電話)"
+            r"[.:\s]{1,4}(?P<value>\(?\d{2,5}\)?(?:[ ./-]?\d{2,5}){1,5})(?!\w)"
+        ),
+        True,
+        lambda value: 7 <= sum(map(str.isdigit, value)) <= 15,
+    ),
+    MaskRule(
+        "phone",
+        re.compile(
+            r"(?<![\w(])\(\d{3}\) ?\d{3}-\d{4}(?!\w)|(?<![\w.-])01[567]\d[ /-]\d{6,9}(?![\w-])"
+        ),
+        True,
+    ),
+    MaskRule(
+        "ip address",
+        re.compile(r"(?<![\w.:/-])(?<!ersion )(?:\d{1,3}\.){3}\d{1,3}(?![\w/-]|\.\d)"),
+        True,
+        _is_personal_address,
+    ),
+    MaskRule(
+        "ip address",
+        re.compile(
+            r"(?<![\w.:])(?=[0-9A-Fa-f:]{0,38}::?[0-9A-Fa-f])[0-9A-Fa-f]{1,4}(?::{1,2}[0-9A-Fa-f]{1,4}){3,7}(?![\w:/])"
+        ),
+        True,
+        _is_personal_address,
+    ),
+)
 
 
 # ------------------------------------------------------------------------------
@@ -2729,11 +2876,13 @@ class LessonsValves(LenientModel):
     )
     store: str = Field(
         default="",
-        description="Folder of the lesson store; empty: LESSONS_STORE, else DATA_DIR/lessons.",
+        description="Lesson store, a folder or http(s)://host:port; "
+        "empty: LESSONS_STORE, else DATA_DIR/lessons.",
     )
     chroma_token: str = Field(
         default="",
-        description="Token sent to a lesson store on a server; unused with a folder.",
+        description="Token for a lesson store on a server, stored unencrypted; "
+        "empty: LESSONS_CHROMA_TOKEN.",
         json_schema_extra=_PASSWORD,
     )
     recall_enabled: bool = Field(default=True, description="Add fitting lessons to questions.")
@@ -2869,6 +3018,13 @@ class Proofs:
         return _paired_calls(self.turns)
 
     @cached_property
+    def ordering(self) -> frozenset[int]:
+        """User turns that tell the loop what to keep: they prove nothing, and ground nothing."""
+        return frozenset(
+            p for p, turn in enumerate(self.turns) if turn.role == "user" and orders_loop(turn.text)
+        )
+
+    @cached_property
     def corrections(self) -> frozenset[int]:
         """User turns, after some answer, that reject or correct it."""
         return frozenset(self._remarks(corrects))
@@ -2922,7 +3078,8 @@ class Proofs:
     def _remarks(self, test: Callable[[str], bool]) -> list[int]:
         answered, found = False, []
         for position, turn in enumerate(self.turns):
-            if turn.role == "user" and answered and test(turn.text):
+            remark = turn.role == "user" and answered and position not in self.ordering
+            if remark and test(turn.text):
                 found.append(position)
             answered = answered or turn.role != "user"
         return found
@@ -3106,6 +3263,55 @@ def telling_lines(lines: Sequence[str]) -> list[int]:
         return (-(2.0 * error + (counts[shapes[number]] == 1)), -float(len(rare)), number)
 
     return sorted(range(len(lines)), key=rank)
+
+
+# ------------------------------------------------------------------------------
+# filter/redact.py: Find and mask secrets and personal data, before text leaves the process or is stored.
+
+
+class Finding(NamedTuple):
+    """One sensitive stretch: `kind` for people, offsets into the text."""
+
+    kind: str
+    start: int
+    end: int
+    personal: bool = False
+
+
+def find_sensitive(text: str) -> tuple[Finding, ...]:
+    """Return what must not leave, in order; masks are no findings, earlier rules come first."""
+    taken = sorted(found.span() for found in MASKED.finditer(text))
+    findings = []
+    for rule in MASK_RULES:
+        for found in _apply_rule(rule, text):
+            if _is_free(taken, found.start, found.end):
+                insort(taken, (found.start, found.end))
+                findings.append(found)
+    return tuple(sorted(findings, key=lambda found: found.start))
+
+
+def mask(text: str) -> str:
+    """Return `text` with every finding replaced by its kind; masking twice changes nothing."""
+    pieces, position = [], 0
+    for found in find_sensitive(text):
+        label = "personal" if found.personal else "secret"
+        pieces += [text[position : found.start], f"[{label}: {found.kind}]"]
+        position = found.end
+    return "".join((*pieces, text[position:]))
+
+
+def _apply_rule(rule: MaskRule, text: str) -> Iterator[Finding]:
+    group = "value" if "value" in rule.pattern.groupindex else 0
+    for match in rule.pattern.finditer(text):
+        if rule.accept is None or rule.accept(match.group(group)):
+            yield Finding(rule.kind, match.start(group), match.end(group), rule.personal)
+
+
+def _is_free(taken: list[tuple[int, int]], start: int, end: int) -> bool:
+    """Say whether a stretch touches none of the sorted, disjoint `taken` ones."""
+    place = bisect_left(taken, (start, end))
+    before = place == 0 or taken[place - 1][1] <= start
+    return before and (place == len(taken) or end <= taken[place][0])
 
 
 # ------------------------------------------------------------------------------
@@ -3331,9 +3537,9 @@ def open_embedded(folder: Path) -> ClientAPI:
         raise StoreError(f"{folder} cannot be opened: {first_line(error)}") from None
 
 
-def first_line(error: BaseException) -> str:
+def first_line(error: BaseException, most: int = 200) -> str:
     """Return an error's first line, for a message of ours."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:most]
 
 
 class CandidateAppender(Protocol):
@@ -3543,6 +3749,146 @@ def tokens(text: str) -> int:
 
 
 # ------------------------------------------------------------------------------
+# filter/server_rows.py: Rows of a curated collection as recall holds them: checked, vectors made unit, joined.
+
+
+CURATED_SCHEMA = 1
+
+
+class CuratedHeader(BaseModel):
+    """What recall needs of curated's collection metadata."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    schema_version: int = CURATED_SCHEMA
+    domain: str
+    rev: int
+    embedding: str = ""
+    floor: float = -1.0
+    lexical_floor: float = -1.0
+    mean: str = ""
+    calibrated_rev: int = -1
+
+    @property
+    def fingerprint(self) -> Fingerprint | None:
+        """Return the embedding model of the vectors; raise ValueError."""
+        return Fingerprint.model_validate_json(self.embedding) if self.embedding else None
+
+    def published(self, count: int) -> PublishedHeader:
+        """Return what a published file would say; raise ValueError."""
+        mark = self.fingerprint
+        mean = tuple(map(float, json.loads(self.mean))) if self.mean else ()
+        usable = mark is not None and len(mean) == mark.dimension and bool(np.isfinite(mean).all())
+        return PublishedHeader(
+            domain=self.domain,
+            rev=self.rev,
+            count=count,
+            dimension=mark.dimension if mark else 0,
+            fingerprint=mark,
+            floor=self.floor if self.floor >= 0 else None,
+            lexical_floor=self.lexical_floor if self.lexical_floor >= 0 else None,
+            mean=mean if usable else (),
+            lessons_bytes=0,
+            sha256="",
+        )
+
+
+def read_header(metadata: object, what: str) -> CuratedHeader:
+    """Return the header in a collection's metadata; raise StoreError."""
+    try:
+        header = CuratedHeader.model_validate(metadata or {})
+    except ValidationError:
+        raise StoreError(f"{what} was not made by `lessons init`") from None
+    if header.schema_version > CURATED_SCHEMA:
+        raise StoreError(
+            f"{what} has schema {header.schema_version}, this plugin knows {CURATED_SCHEMA}: "
+            "upgrade it"
+        )
+    return header
+
+
+class Page(NamedTuple):
+    """One page's usable rows."""
+
+    lines: list[bytes]
+    keys: list[str]
+    words: list[str]
+    vectors: Vectors
+    bad_rows: int
+    bad_vectors: int
+
+
+def read_page(page: Any, domain: str, dimension: int) -> Page:
+    """Return the rows of one answer that recall can use."""
+    rows = [
+        read_row(*row, domain)
+        for row in zip(page["ids"], page["documents"], page["metadatas"], strict=True)
+    ]
+    vectors = page_vectors(page.get("embeddings"), len(rows), dimension)
+    norms = np.linalg.norm(vectors.astype(np.float64), axis=1)  # no overflow: NaN and inf stay
+    sound = (np.isfinite(norms) & (norms > 0)) | (dimension == 0)
+    kept = [n for n, row in enumerate(rows) if row is not None and sound[n]]
+    chosen = [row for n in kept if (row := rows[n]) is not None]
+    unit = vectors[kept] / (norms[kept, None] if dimension else 1.0)
+    return Page(
+        [row.model_dump_json().encode() for row in chosen],
+        [row.key for row in chosen],
+        [row.lesson.searched_text for row in chosen],
+        unit.astype(np.float32, copy=False),
+        sum(row is None for row in rows),
+        sum(row is not None for row in rows) - len(kept),
+    )
+
+
+def read_row(id_: str, document: Any, metadata: Any, domain: str) -> Curated | None:
+    """Return a row as a lesson, None when it is none of this domain."""
+    try:
+        found = Curated.from_record(Record(id_, document, dict(metadata or {})))
+    except (InvalidLesson, TypeError, ValueError):
+        return None
+    return found if found.lesson.domain == domain else None
+
+
+def page_vectors(rows: object, count: int, dimension: int) -> npt.NDArray[np.float32]:
+    """Return the vectors as they came, shape (count, dimension); NaN where they are none."""
+    nothing = np.full((count, dimension), np.nan, np.float32)
+    if not dimension:
+        return nothing
+    try:
+        with np.errstate(over="ignore"):
+            matrix = np.asarray(rows, dtype=np.float32)
+    except (TypeError, ValueError):
+        return nothing
+    return matrix if matrix.shape == (count, dimension) else nothing
+
+
+def joined(header: PublishedHeader, pages: Sequence[Page]) -> PublishedSet:
+    """Return all pages as one set in memory."""
+    keys = tuple(key for page in pages for key in page.keys)
+    empty = np.zeros((0, header.dimension), np.float32)
+    vectors = np.concatenate([empty, *(page.vectors for page in pages)])
+    return PublishedSet(
+        header.model_copy(update={"count": len(keys)}),
+        tuple(line for page in pages for line in page.lines),
+        keys,
+        tuple(text for page in pages for text in page.words),
+        vectors,
+    )
+
+
+def note_of(name: str, pages: Sequence[Page], count: int, most: int) -> str:
+    """Say which rows recall goes without, and what to run."""
+    rows, vectors = sum(p.bad_rows for p in pages), sum(p.bad_vectors for p in pages)
+    parts = [
+        f"{rows} rows cannot be read: run `lessons verify`" if rows else "",
+        f"{vectors} rows have no usable vector: run `lessons re-embed`" if vectors else "",
+        f"it has {count} lessons, only the first {most} are recalled" if count > most else "",
+    ]
+    told = "; ".join(filter(None, parts))
+    return f"{name}: {told}" if told else ""
+
+
+# ------------------------------------------------------------------------------
 # filter/reading.py: A transcript as the distiller sees it: masked, readable, numbered, bounded.
 
 
@@ -3561,6 +3907,8 @@ class Reading:
     turns: tuple[Turn, ...]
     texts: tuple[str, ...]
     """What is shown of each turn: calls as `key: value`, masked, recalled lessons removed."""
+    people: frozenset[str] = frozenset()
+    """Words of the names of people in it; wherever they stand they are masked."""
 
     @cached_property
     def proofs(self) -> Proofs:
@@ -3580,6 +3928,18 @@ class Reading:
         """Return the numbers of each turn."""
         return tuple(frozenset(quantities_in(text)) for text in self.texts)
 
+    @cached_property
+    def own(self) -> tuple[int, ...]:
+        """Return the positions of calls and of the user's words, orders to the loop left out."""
+        ordering = self.proofs.ordering
+        return tuple(p for p in self.where("user", "call") if p not in ordering)
+
+    @cached_property
+    def told(self) -> tuple[int, ...]:
+        """Return the positions of what others say: results, and orders to the loop."""
+        ordering = self.proofs.ordering
+        return tuple(sorted({*self.where("result"), *ordering}))
+
     def where(self, *roles: str) -> Iterator[int]:
         """Yield the positions of turns with one of these roles."""
         return (place for place, turn in enumerate(self.turns) if turn.role in roles)
@@ -3588,7 +3948,9 @@ class Reading:
 def read_turns(turns: Sequence[Turn], injected: Sequence[str]) -> Reading:
     """Return the reading of a transcript; `injected` are the texts of recalled lessons."""
     recalled = [text for text in injected if len(text) >= 12]
-    return Reading(tuple(turns), tuple(_shown(turn, recalled) for turn in turns))
+    people = frozenset[str]().union(*(name_words(_bounded(turn)) for turn in turns))
+    names = _names_pattern(people)
+    return Reading(tuple(turns), tuple(_shown(turn, recalled, names) for turn in turns), people)
 
 
 def numbered_transcript(reading: Reading) -> str:
@@ -3638,9 +4000,20 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _shown(turn: Turn, recalled: Sequence[str]) -> str:
+def _bounded(turn: Turn) -> str:
     text = readable_call(turn.text) if turn.role == "call" else turn.text
-    text = mask(cut_middle(text, _MASK_LIMIT)).replace("</transcript", "< /transcript")
+    return cut_middle(text, _MASK_LIMIT)
+
+
+def _names_pattern(people: frozenset[str]) -> re.Pattern[str] | None:
+    words = "|".join(sorted(map(re.escape, people)))
+    return re.compile(rf"(?<![\w.])(?:{words})(?:['’]s)?(?!\w)") if words else None
+
+
+def _shown(turn: Turn, recalled: Sequence[str], names: re.Pattern[str] | None) -> str:
+    text = mask(_bounded(turn)).replace("</transcript", "< /transcript")
+    if names is not None:
+        text = names.sub("[personal: name]", text)
     for lesson in recalled:
         words = [re.escape(word) for word in lesson.split()]
         text = re.sub(r"\s+".join(words), _RECALLED_MARK, text)
@@ -3656,146 +4029,295 @@ def _numbered(reading: Reading, place: int) -> str:
 
 
 # ------------------------------------------------------------------------------
-# filter/host.py: What the filter asks of Open WebUI: its embedding engine, its models, its data folder.
+# filter/server.py: A lesson store on a Chroma server: its address, and a client whose every call ends.
 
 
-def host_module(name: str) -> Any:
-    """Return a module of the Open WebUI server in this process, None outside of one."""
-    return importlib.import_module(name) if "open_webui.main" in sys.modules else None
+DEFAULT_TENANT = "default_tenant"
+SERVER_SECONDS = 5.0
+ANSWER_LIMIT = 256 * 2**20
+"""Bytes of one answer; a page of 2,000 rows with 3,072 numbers each has 75 MB."""
+_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{2,127}")
+_HOST = re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+_PREFIX = re.compile(r"(?:/[A-Za-z0-9_.~-]+)*")
+_PORTS = {"http": 80, "https": 443}
+_GIVE = "give a folder or http(s)://host[:port][/prefix][?tenant=NAME]"
 
 
-def store_folder(valve: str) -> Path:
-    """Return the store's folder: the valve, LESSONS_STORE, else beside Open WebUI's data.
+@dataclass(frozen=True)
+class ServerAddress:
+    """Where a store's server is; holds no secret."""
 
-    Raises StoreError for a server's address: this release reads folders.
-    """
-    chosen = valve.strip() or os.environ.get("LESSONS_STORE", "").strip()
-    if "://" in chosen:
-        raise StoreError(f"the store {public_url(chosen)} is a server: give a folder")
-    if chosen:
-        return usable_folder(chosen)
-    data = getattr(host_module("open_webui.env"), "DATA_DIR", None)
-    return Path(data) / "lessons" if data else Path("lessons")
+    host: str
+    port: int
+    ssl: bool = False
+    prefix: str = ""
+    tenant: str = DEFAULT_TENANT
+
+    @property
+    def base(self) -> str:
+        """Return the address Chroma's own paths are appended to."""
+        scheme = "https" if self.ssl else "http"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == _PORTS[scheme] else f":{self.port}"
+        return f"{scheme}://{host}{port}{self.prefix}"
+
+    @property
+    def url(self) -> str:
+        """Return the store setting that means this address; safe to print."""
+        query = "" if self.tenant == DEFAULT_TENANT else f"?{urlencode({'tenant': self.tenant})}"
+        return f"{self.base}{query}"
 
 
-def usable_folder(chosen: str) -> Path:
-    """Return the folder as a path; raise StoreError for what no system can hold."""
+def is_server(setting: str) -> bool:
+    """Say whether a store setting names a server; any other names a folder."""
+    return "://" in setting
+
+
+def parse_server(setting: str) -> ServerAddress:
+    """Return the address of a store setting; raise StoreError naming what is wrong."""
+    cleaned = setting.strip()
+    shown = f"the store {public_url(cleaned)[:80]!r}"
     try:
-        if "\x00" in chosen:
-            raise ValueError
-        return Path(chosen).expanduser()
-    except (RuntimeError, ValueError):
-        raise StoreError(f"the store {chosen[:80]!r} is no folder: set the valve `store`") from None
-
-
-class HostEmbedder:
-    """Open WebUI's configured embedding engine, as one function object of it."""
-
-    def __init__(self, function: Any) -> None:
-        self.function = function
-        self.prefixes = host_prefixes()
-
-    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """Return unit rows, shape (len(texts), dimension); raise EmbedError."""
-        prefix = self.prefixes[0 if purpose is Purpose.QUERY else 1] or None
-        try:
-            rows = await self.function(list(texts), prefix=prefix)
-        except Exception as error:  # whatever an engine raises, the chat goes on
-            reason = discreet(error, texts)
-            raise EmbedError(f"the embedding engine failed: {reason}") from None
-        return unit_rows(rows, len(texts))
-
-    async def fingerprint(self) -> Fingerprint:
-        """Embed the eight sentences and return the fingerprint; raise EmbedError."""
-        vectors = await self.embed(FINGERPRINT_SENTENCES, Purpose.DOCUMENT)
-        return fingerprint_of(vectors, self.prefixes, await host_model_name())
-
-
-def discreet(error: Exception, texts: Sequence[str]) -> str:
-    """Return an error's first line, masked; only its type where it repeats one of the texts."""
-    line = first_line(error)
-    return type(error).__name__ if any(repeats(line, text) for text in texts) else mask(line)
-
-
-def host_prefixes() -> tuple[str, str]:
-    """Return Open WebUI's query and content prefixes, empty where none are set."""
-    config = host_module("open_webui.config")
-    query = getattr(config, "RAG_EMBEDDING_QUERY_PREFIX", None)
-    content = getattr(config, "RAG_EMBEDDING_CONTENT_PREFIX", None)
-    return query or "", content or ""
-
-
-async def host_model_name() -> str:
-    """Return the engine's name for messages, empty when it cannot be told."""
-    try:
-        settings = host_module("open_webui.models.config").Config
-        engine = await settings.get("rag.embedding_engine")
-        model = await settings.get("rag.embedding_model")
-    except Exception:  # only a name in a message
-        return ""
-    return f"{engine or 'sentence-transformers'}:{Path(str(model)).name}"
-
-
-def detached_request(app: Any) -> Any:
-    """Return a request of our own: the turn's is shared with follow-up and tag calls."""
-    from starlette.requests import Request
-
-    address = ("127.0.0.1", 80)
-    return Request(
-        {
-            "type": "http",
-            "method": "POST",
-            "path": "/lessons-loop",
-            "query_string": b"",
-            "headers": [],
-            "client": address,
-            "server": address,
-            "scheme": "http",
-            "app": app,
-        }
+        parts = urlsplit(cleaned)
+        host, port = parts.hostname or "", parts.port
+        pairs = parse_qsl(parts.query, strict_parsing=True) if parts.query else []
+    except ValueError:
+        raise StoreError(f"{shown} is no usable address: {_GIVE}") from None
+    if "@" in parts.netloc:
+        raise StoreError(f"{shown} has a user or password: give the token as `chroma_token`")
+    prefix = unquote(parts.path).rstrip("/")
+    good = parts.scheme in _PORTS and _HOST.fullmatch(host) and _PREFIX.fullmatch(prefix)
+    if not good or port == 0 or ".." in prefix:
+        raise StoreError(f"{shown} is no usable address: {_GIVE}")
+    named = dict(pairs)
+    tenant = named.pop("tenant", DEFAULT_TENANT)
+    if named or parts.fragment or not _TENANT.fullmatch(tenant):
+        raise StoreError(f"{shown} has more behind it than ?tenant=NAME: {_GIVE}")
+    return ServerAddress(
+        host, port or _PORTS[parts.scheme], parts.scheme == "https", prefix, tenant
     )
 
 
-async def host_model_id(app: Any, chosen: str, chat_model: str) -> str:
-    """Return the model to distill with: the valve's, the task model, else the chat's."""
-    models = getattr(getattr(app, "state", None), "MODELS", None) or {}
-    if chosen:
-        return chosen
+def server_token(given: str = "") -> str:
+    """Return the token for a store's server: the given one, else LESSONS_CHROMA_TOKEN."""
+    token = given.strip() or os.environ.get("LESSONS_CHROMA_TOKEN", "").strip()
+    if not all("!" <= character <= "~" for character in token):
+        raise StoreError("the lesson store's token has characters no header can carry")
+    return token
+
+
+def open_server(
+    address: ServerAddress,
+    database: str,
+    *,
+    token: str = "",
+    seconds: float = SERVER_SECONDS,
+    answer_limit: int = ANSWER_LIMIT,
+) -> ClientAPI:
+    """Return a client of one database whose every call ends; close it after use.
+
+    `seconds` limits each step of a call: connecting, sending, the first byte, the whole rest.
+    Raises StoreUnreachable, StoreMissing, StoreError.
+    """
+    import_chromadb()
+    session = BoundedSession(token, seconds, answer_limit)
     try:
-        settings = host_module("open_webui.models.config").Config
-        task = await settings.get("task.model.default")
-        external = await settings.get("task.model.external")
-        choose = host_module("open_webui.utils.task").get_task_model_id
-        return str(choose(chat_model, task, external, models))
-    except Exception as error:  # a changed name in another release
-        reason = first_line(error)
-        raise ModelError(
-            f"the task model cannot be told: {reason}; set the valve `distill_model`"
+        with server_errors(f"lesson store {address.url}"):
+            check_heartbeat(session, address)
+            return _client(address, database, session)
+    except BaseException:
+        session.close()
+        raise
+
+
+def check_heartbeat(session: BoundedSession, address: ServerAddress) -> None:
+    """Raise StoreUnreachable or StoreError unless a Chroma server answers."""
+    import httpx
+
+    what = f"lesson store {address.url}"
+    try:
+        answer = session.request("GET", f"{address.base}/api/v2/heartbeat")
+    except httpx.TransportError as error:
+        reason = transport_reason(error)
+        raise StoreUnreachable(
+            f"{what} does not answer within {session.seconds:g} s: {reason}"
         ) from None
+    try:
+        alive = "nanosecond heartbeat" in answer.json()
+    except (ValueError, TypeError):
+        alive = False
+    if not alive:
+        raise StoreError(f"{what} answers, but is no Chroma server")
 
 
-async def ask_host_model(
-    app: Any, model: str, user_id: str, messages: Sequence[Mapping[str, str]]
-) -> ChatReply:
-    """Ask one of Open WebUI's own models in this process; raise ModelError.
+def _client(address: ServerAddress, database: str, session: BoundedSession) -> ClientAPI:
+    """Build Chroma's client on our session; its own has no limit, not even while it is built."""
+    from chromadb.api.client import Client
+    from chromadb.auth import UserIdentity
+    from chromadb.config import Settings
 
-    No filter runs on this path, so it cannot recurse into this plugin.
+    class PlainSettings(Settings):
+        """Chroma's settings without environment and `.env`."""
+
+        @classmethod
+        def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[Any, ...]:
+            return (sources["init_settings"],)
+
+    class BoundedClient(Client):
+        """Works through our session from its first request on."""
+
+        def get_user_identity(self) -> UserIdentity:
+            use_session(self._server, session)
+            return UserIdentity(user_id="")
+
+        def _validate_tenant_database(self, tenant: str, database: str) -> None:
+            admin: Any = self._admin_client
+            use_session(admin._server, session)  # it has a server of its own
+            try:
+                self._admin_client.get_tenant(name=tenant)
+                self._admin_client.get_database(name=database, tenant=tenant)
+            except Exception as error:
+                tell_missing(error, f"database {database}", address)
+
+        def close(self) -> None:
+            session.close()
+            super().close()
+
+    settings = PlainSettings(
+        chroma_api_impl="chromadb.api.fastapi.FastAPI",
+        chroma_server_host=address.base,  # only a whole URL may carry a prefix
+        chroma_server_http_port=address.port,
+        chroma_server_ssl_enabled=address.ssl,
+        anonymized_telemetry=False,
+    )
+    return BoundedClient(tenant=address.tenant, database=database, settings=settings)
+
+
+def use_session(server: Any, session: BoundedSession) -> None:
+    """Put our session in the place of the one Chroma made."""
+    server._session.close()
+    server._session = session
+
+
+def tell_missing(error: Exception, name: str, address: ServerAddress) -> NoReturn:
+    """Raise StoreMissing for Chroma's own "not found", else the error itself."""
+    from chromadb.errors import NotFoundError
+
+    if not isinstance(error, NotFoundError):
+        raise error
+    raise StoreMissing(
+        f"lesson store {address.url}: {name} is missing: run `lessons init --store {address.url}`"
+    ) from None
+
+
+@contextmanager
+def server_errors(what: str) -> Iterator[None]:
+    """Turn whatever a call on a server raises into one line beginning with `what`.
+
+    Raises StoreUnreachable (later may help), StoreMissing (no such collection), StoreError.
     """
     try:
-        user = await host_module("open_webui.models.users").Users.get_user_by_id(user_id)
-        form = {"model": model, "messages": list(messages), "stream": False, "temperature": 0.1}
-        # the workspace model's own system prompt would compete with ours
-        complete = host_module("open_webui.utils.chat").generate_chat_completion
-        answer = await complete(
-            detached_request(app), form, user, bypass_filter=True, bypass_system_prompt=True
-        )
-    except Exception as error:  # unknown model, provider down, another Open WebUI
-        reason = discreet(error, [message["content"] for message in messages[1:]])
-        raise ModelError(f"model {model} could not be asked: {reason}") from None
-    if not isinstance(answer, dict):
-        status = getattr(answer, "status_code", "")
-        raise ModelError(f"model {model} answered with an error {status}".rstrip())
-    return reply_from_completion(answer)
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError):
+        raise
+    except LessonsError as error:
+        if str(error).startswith(what) or not isinstance(error, StoreError):
+            raise
+        raise type(error)(f"{what}: {error}") from None
+    except BaseException as error:  # chromadb's Rust core panics with a BaseException
+        raise _translated(error, what) from None
+
+
+def _translated(error: BaseException, what: str) -> StoreError:
+    import httpx
+    from chromadb.errors import ChromaError, NotFoundError
+
+    if isinstance(error, httpx.TransportError):
+        return StoreUnreachable(f"{what}: the server does not answer: {transport_reason(error)}")
+    if isinstance(error, NotFoundError):
+        return StoreMissing(f"{what}: {mask(first_line(error))}")
+    if isinstance(error, ChromaError) or type(error) is Exception:
+        return StoreError(f"{what}: {mask(first_line(error))}")
+    return StoreError(f"{what}: the server's answer makes no sense: {mask(first_line(error))}")
+
+
+def transport_reason(error: Exception) -> str:
+    """Return why no answer came, in one line."""
+    import httpx
+
+    return "timed out" if isinstance(error, httpx.TimeoutException) else first_line(error)
+
+
+# ------------------------------------------------------------------------------
+# filter/shelves.py: Where curated lessons come from: a source tells whether they changed and reads them.
+
+
+Stamp = tuple[Any, ...] | None
+
+
+class Shelf(NamedTuple):
+    """A domain's lessons as last read."""
+
+    stamp: Stamp
+    lessons: PublishedSet | None
+    note: str = ""
+    """What an administrator should know about them; empty: nothing."""
+
+
+class ShelfSource(Protocol):
+    """Gives a reader the lessons of each domain; blocking, called from one thread at a time."""
+
+    @property
+    def place(self) -> str:
+        """What to call it in a message."""
+
+    def fetch(self, domain: str, known: Shelf | None) -> Shelf:
+        """Return the domain's lessons, `known` itself where nothing changed; raise StoreError."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class PublishedFolder:
+    """Published files of one store folder."""
+
+    def __init__(self, paths: StorePaths) -> None:
+        self.paths = paths
+        self._damaged: dict[str, tuple[Stamp, StoreDamaged]] = {}
+
+    @property
+    def place(self) -> str:
+        """Return the folder."""
+        return str(self.paths.root / "published")
+
+    def fetch(self, domain: str, known: Shelf | None) -> Shelf:
+        """Read the file when it changed; one found damaged is not read again until replaced."""
+        path = self.paths.published(domain)
+        stamp = stamp_of(path)
+        if known is not None and known.stamp == stamp:
+            return known
+        refused = self._damaged.get(domain)
+        if refused is not None and refused[0] == stamp:
+            raise refused[1]
+        try:
+            return Shelf(stamp, read_published(path))
+        except StoreDamaged as error:
+            self._damaged[domain] = (stamp, error)
+            raise
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Return what changes when a file is replaced or edited, None when it is not there."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError:  # no permission, a file where a folder should be: the read tells
+        return 0, 0, 0
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 # ------------------------------------------------------------------------------
@@ -3807,11 +4329,46 @@ SPOOL_LIMIT = 10_000
 """Files kept at most; beyond it new records are refused, with a warning."""
 
 
-class Spool:
-    """The appenders of one store folder; satisfies CandidateAppender and EventAppender."""
+class StagingSink(Protocol):
+    """What a spool empties into."""
+
+    def store(
+        self, rows: Mapping[str, Sequence[Record]], seconds: float
+    ) -> Mapping[str, StoreError]:
+        """Keep rows by collection durably; return why a collection could not take its own.
+
+        Raises StoreError where the whole of staging is out of reach.
+        """
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class FolderStaging:
+    """Staging in a store folder, opened for one small batch at a time."""
 
     def __init__(self, paths: StorePaths) -> None:
         self.paths = paths
+
+    def store(
+        self, rows: Mapping[str, Sequence[Record]], seconds: float
+    ) -> Mapping[str, StoreError]:
+        """Add all rows in one session; raise StoreLocked, StoreDamaged, StoreError."""
+        with staging_session(self.paths, seconds) as client:
+            for name, records in rows.items():
+                append_records(client, name, records)
+        return {}
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+class Spool:
+    """The appenders of one store; satisfies CandidateAppender and EventAppender."""
+
+    def __init__(self, paths: StorePaths, staging: StagingSink | None = None) -> None:
+        self.paths = paths
+        self.staging: StagingSink = staging or FolderStaging(paths)
 
     def append_candidates(self, candidates: Sequence[Candidate]) -> None:
         """Spool candidates; raise StoreError when they cannot be kept."""
@@ -3827,32 +4384,39 @@ class Spool:
         """Return how many records wait for staging."""
         return sum(1 for _ in spooled(self.paths.spool))
 
-    def drain(self, seconds: float = 5.0) -> int:
-        """Move what waits into staging; return how many records.
+    def drain(self, seconds: float = 5.0, most: int | None = None) -> int:
+        """Move what waits, the oldest `most` of it, into staging; return how many records.
 
-        Raises StoreError (StoreLocked, StoreDamaged) and leaves the files in place.
+        Raises StoreError (StoreLocked, StoreDamaged, StoreUnreachable, StoreMissing) and
+        leaves in place what was not stored.
         """
-        moved = 0
+        moved, refused = 0, dict[str, StoreError]()
         try:
-            files = list(spooled(self.paths.spool))
+            files = list(spooled(self.paths.spool))[:most]
             for start in range(0, len(files), APPEND_BATCH):
-                moved += self._drain_batch(files[start : start + APPEND_BATCH], seconds)
+                moved += self._drain_batch(files[start : start + APPEND_BATCH], seconds, refused)
         except OSError as error:
             raise StoreError(f"{self.paths.spool} cannot be emptied: {error}") from None
+        if refused:
+            raise next(iter(refused.values()))
         return moved
 
-    def _drain_batch(self, files: list[Path], seconds: float) -> int:
+    def _drain_batch(
+        self, files: list[Path], seconds: float, refused: dict[str, StoreError]
+    ) -> int:
         rows: dict[str, dict[str, Record]] = {}
+        names: dict[Path, str] = {}
         for file in files:
             if entry := read_spooled(file):
+                names[file] = entry[0]
                 rows.setdefault(entry[0], {})[entry[1].id] = entry[1]
-        if rows:
-            with staging_session(self.paths, seconds) as client:
-                for name, records in rows.items():
-                    append_records(client, name, list(records.values()))
-        for file in files:
+        open_to = {n: list(found.values()) for n, found in rows.items() if n not in refused}
+        if open_to:
+            refused.update(self.staging.store(open_to, seconds))
+        done = [file for file in files if names.get(file) not in refused]
+        for file in done:
             file.unlink(missing_ok=True)
-        return len(files)
+        return len(done)
 
     def _keep(self, collection: str, record: Record) -> None:
         folder = self.paths.spool
@@ -3917,6 +4481,7 @@ def checked_row(collection: object, record: Record) -> tuple[str, Record]:
     )
     if not usable:
         raise ValueError("no row of ours")
+    json.dumps(record, ensure_ascii=False).encode()  # raises for half of a surrogate pair
     return str(collection), record
 
 
@@ -3926,112 +4491,7 @@ def is_storable(value: object) -> bool:
         return bool(value) and all(isinstance(entry, str) for entry in value)
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
-    return isinstance(value, str | float)
-
-
-# ------------------------------------------------------------------------------
-# filter/reader.py: The curated lessons in memory, refreshed by a timer and never by a request.
-
-
-REFRESH_SECONDS = 10.0
-Stamp = tuple[int, int, int] | None
-UNREAD: Stamp = (-1, -1, -1)
-"""Stamp of a file that could not be read: it is tried again at the next refresh."""
-
-
-class Loaded(NamedTuple):
-    """What is in memory, and of which files."""
-
-    recall: RecallIndex
-    fingerprint: Fingerprint | None
-    stamps: tuple[tuple[str, Stamp], ...]
-
-
-class CuratedReader:
-    """Reads published files of one store and its domains; keeps the last good state."""
-
-    def __init__(self, paths: StorePaths, domains: tuple[str, ...], alerts: Alerts) -> None:
-        self.paths, self.domains, self.alerts = paths, domains, alerts
-        self.loaded: Loaded | None = None
-        self._built: list[PublishedSet] = []
-        self._sets: dict[str, tuple[Stamp, PublishedSet | None]] = {}
-
-    def refresh(self) -> bool:
-        """Read the files that changed; return whether anything did. Blocking: call in a thread."""
-        stamps = tuple((d, stamp_of(self.paths.published(d))) for d in self.domains)
-        if self.loaded is not None and self.loaded.stamps == stamps:
-            return False
-        sets = [found for domain, stamp in stamps if (found := self._read(domain, stamp))]
-        if self.loaded is not None and [*map(id, sets)] == [*map(id, self._built)]:
-            return False
-        self._built = sets
-        prints = [s.header.fingerprint for s in sets if s.header.fingerprint]
-        index = build_index(sets)
-        self._tell_models_apart(index, prints)
-        read = tuple((domain, self._sets[domain][0]) for domain in self.domains)
-        self.loaded = Loaded(index, prints[0] if prints else None, read)
-        return True
-
-    def _tell_models_apart(self, index: RecallIndex, prints: Sequence[Fingerprint]) -> None:
-        if index.dimension or not prints:
-            self.alerts.clear("comparing lessons")
-            return
-        names = " and ".join(dict.fromkeys(p.name or "an unnamed model" for p in prints))
-        self.alerts.warn(
-            "comparing lessons",
-            f"the domains' lessons do not all have vectors of one model ({names}): lessons are "
-            "recalled by words alone; run `lessons re-embed` for each domain",
-        )
-
-    def _read(self, domain: str, stamp: Stamp) -> PublishedSet | None:
-        known = self._sets.get(domain)
-        if known and known[0] == stamp:
-            return known[1]
-        trouble = f"the published lessons of {domain}"
-        try:
-            found = read_published(self.paths.published(domain))
-        except (LessonsError, OSError, MemoryError) as error:
-            self.alerts.warn(trouble, f"{first_line(error)}; the lessons read before stay in use")
-            found = known[1] if known else None
-            # A damaged file stays so until it is replaced; permissions and disks recover alone.
-            stamp = stamp if isinstance(error, StoreDamaged) else UNREAD
-        else:
-            self.alerts.clear(trouble)
-        self._sets[domain] = (stamp, found)
-        return found
-
-
-def stamp_of(path: Path) -> Stamp:
-    """Return what changes when a file is replaced or edited, None when it is not there."""
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return None
-    except OSError:  # no permission, a file where a folder should be: the read tells
-        return 0, 0, 0
-    return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-def keep_refreshed(
-    owner: object, tick: Callable[[object], Awaitable[None]], seconds: float = REFRESH_SECONDS
-) -> asyncio.Task[None]:
-    """Call `tick(owner)` every `seconds` until the owner is gone.
-
-    Open WebUI replaces the plugin's instance on every edit; a strong reference
-    here would keep each old one alive with its lessons.
-    """
-    weak = weakref.ref(owner)
-
-    async def loop() -> None:
-        while True:
-            await asyncio.sleep(seconds)
-            alive = weak()
-            if alive is None:
-                return
-            await tick(alive)
-            del alive
-
-    return asyncio.get_running_loop().create_task(loop())
+    return isinstance(value, str) or (isinstance(value, float) and math.isfinite(value))
 
 
 # ------------------------------------------------------------------------------
@@ -4189,8 +4649,30 @@ _ERROR_NUMBER = re.compile(
 _INSTANCE_KEY = re.compile(
     r"^(?:id|job|charge|customer|user|username|account|pod|host|hostname|node|to|recipient|email"
     r"|ticket|issue|order|invoice|run|build|serial|sn|device|machine|chat|channel|cursor|session"
+    r"|assignee|owner|author|reporter|created_by|login|contact|realm|tenant"
     r"|(?i:.*token)|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)_?id$).*_id"
     r"|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)Id$).*[a-z]Id)$"
+)
+_CLASS_KEY = re.compile(
+    r"^(?:model|engine|table|dataset|index|metric|measurement|field|column|type|kind|class|object"
+    r"|resource|currency|unit|schema|topic|service|image|version)$"
+)
+"""Keys whose values name a sort of thing, also where an `id` repeats them."""
+_PATH_INSTANCE = re.compile(
+    r"/(?:realms|tenants|users|customers|accounts|orgs|organi[sz]ations|teams|workspaces|projects"
+    r"|repos|issues|tickets|orders|invoices|channels|chats|devices|hosts|jobs|runs|builds|buckets"
+    r"|sites|clusters)/([\w.@-]{3,80})/"
+)
+_FLAG_INSTANCE = re.compile(
+    r"(?<![\w-])--(?:group|project|account|tenant|realm|customer|org|host|hostname|job|ticket|bucket"
+    r"|instance|device|serial)[= ][\"']?([\w.@-]{3,80})"
+)
+_LIMIT_NUMBERS = frozenset("20 25 30 50 100 150 200 250 256 300 500 512 1000 1024 2000".split())
+_LIMIT_WORDS = re.compile(
+    r"\b(?:default\w*|only|limit\w*|max\w*|at most|no more than|up to|per page|page size|first"
+    r"|höchstens|maximal|nur|standard\w*|par défaut|seulement|sólo|solo|por defecto|padrão)\b"
+    r"|默认|最多|只|デフォルト|最大",
+    re.IGNORECASE,
 )
 _EVERYDAY = frozenset({"sql", "api", "json", "http", "https", "url", "id", "ok", "csv", "cc"})
 """Abbreviations that make no lesson specific."""
@@ -4201,7 +4683,7 @@ _COPIED_CHARACTERS = 14
 
 def name_fault(name: Name, reading: Reading, symptoms: bool) -> str | None:
     """Return why a name may not stand there; `symptoms` lets the words of errors through."""
-    own = list(reading.where("user", "call"))
+    own = reading.own
     if _stands(name, reading, own):
         return None
     prose = list(reading.where("assistant"))
@@ -4232,7 +4714,9 @@ def _has(pieces: frozenset[str], piece: str) -> bool:
     return piece.endswith("s") and piece[:-1] in pieces
 
 
-def number_fault(part: str, reading: Reading, instances: set[str], symptoms: bool) -> str | None:
+def number_fault(
+    part: str, reading: Reading, instances: Collection[str], symptoms: bool
+) -> str | None:
     """Return why a number of a text may not stand there: it came out of this one case."""
     failed = [p for p in reading.where("result") if reading.turns[p].failed]
     for number in numbers_in(part):
@@ -4251,7 +4735,7 @@ def label_fault(part: str, reading: Reading) -> str | None:
     if not all(any(serial in text for text in failed) for serial in serials_in(part)):
         return "one-off"
     told = "\n".join(reading.texts[p] for p in reading.where("result"))
-    own = "\n".join([*failed, *(reading.texts[p] for p in reading.where("user", "call"))])
+    own = "\n".join([*failed, *(reading.texts[p] for p in reading.own)])
     for version in versions_in(part):
         # Behind a colon it is an image's tag, not a version somebody asked about.
         if not re.search(rf"(?<![\w.:]){re.escape(version)}(?![\w.]\d)", own):
@@ -4270,9 +4754,11 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
     if first is None:
         return number in CONVERSIONS
     turn = reading.turns[first]
-    if turn.role in ("user", "call"):
+    if first in reading.own:
         return True
     if turn.role == "result":
+        if number in _LIMIT_NUMBERS and _names_limit(number, part):
+            return True  # a page size, not a count of this one case
         # A limit that an error named and a later call kept to is no value that came out.
         kept = any(number in reading.numbers[p] for p in reading.where("call") if p > first)
         return turn.failed and (kept or _names_error(number, part))
@@ -4286,30 +4772,64 @@ def _names_error(number: str, part: str) -> bool:
     return named or bool(re.fullmatch(r"[45]\d\d", number))
 
 
-def instance_values(reading: Reading) -> Iterator[str]:
-    """Yield the values, case folded, that name one case: ids, jobs, cursors, accounts."""
+def _names_limit(number: str, part: str) -> bool:
+    place = part.find(number)
+    return _LIMIT_WORDS.search(part[max(0, place - 40) : place + 40]) is not None
+
+
+def names_instance(part: str, instances: Collection[str]) -> bool:
+    """Say whether a text names one of these single cases, given case folded."""
+    folded = part.casefold()
+    return any(
+        re.search(rf"(?<![\w-]){re.escape(value)}(?![\w-])", folded)
+        for value in instances
+        if value in folded and not value.isdigit()
+    )
+
+
+def instance_values(reading: Reading) -> frozenset[str]:
+    """Return the values, case folded, that name one case: ids, jobs, cursors, accounts."""
+    found: set[str] = set()
+    classes: set[str] = set()
     for place in reading.where("call", "result"):
+        if reading.turns[place].role == "call":
+            found |= set(_addressed_instances(reading.texts[place]))
         try:
             parsed = json.loads(reading.turns[place].text)
         except (ValueError, RecursionError):
             continue
-        yield from _instances(parsed, "", 0)
+        for key, value in _leaves(parsed, "", 0):
+            if isinstance(value, str) and _CLASS_KEY.match(key):
+                classes.add(value.casefold())
+            elif _INSTANCE_KEY.match(key):
+                found |= set(_instance(key, value))
+    return frozenset(found - classes)
 
 
-def _instances(value: object, key: str, depth: int) -> Iterator[str]:
+def _leaves(value: object, key: str, depth: int) -> Iterator[tuple[str, object]]:
     if depth > 6:
         return
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            yield from _instances(inner, str(name), depth + 1)
+            yield from _leaves(inner, str(name), depth + 1)
     elif isinstance(value, list):
         for inner in value[:200]:
-            yield from _instances(inner, key, depth + 1)
-    elif _INSTANCE_KEY.match(key):
-        if isinstance(value, int) and not isinstance(value, bool):
-            yield str(value)
-        elif isinstance(value, str) and _is_label(value, key):
-            yield value.casefold()
+            yield from _leaves(inner, key, depth + 1)
+    else:
+        yield key, value
+
+
+def _instance(key: str, value: object) -> Iterator[str]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        yield str(value)
+    elif isinstance(value, str) and _is_label(value, key):
+        yield value.casefold()
+
+
+def _addressed_instances(call: str) -> Iterator[str]:
+    """Yield what a call's paths and options name: `/realms/NAME/users`, `--project NAME`."""
+    for form in (_PATH_INSTANCE, _FLAG_INSTANCE):
+        yield from (value.casefold() for value in form.findall(call) if _is_label(value, ""))
 
 
 def _is_label(value: str, key: str) -> bool:
@@ -4323,12 +4843,8 @@ def _is_label(value: str, key: str) -> bool:
 def is_copied(text: str, reading: Reading) -> bool:
     """Say whether a lesson's wording comes out of good tool output or documents (T-49)."""
     lesson = _plain_words(text)
-    own = [_plain_words(reading.texts[p]) for p in reading.where("user", "call")]
-    told = [
-        _plain_words(reading.texts[p])
-        for p in reading.where("result")
-        if not _is_failure(reading, p)
-    ]
+    own = [_plain_words(reading.texts[p]) for p in reading.own]
+    told = [_plain_words(reading.texts[p]) for p in reading.told if not _is_failure(reading, p)]
     own_text = " ".join(" ".join(words) for words in own)
     told_text = " ".join(" ".join(words) for words in told)
     dense = sum(len(word) == 1 for word in lesson) * 2 > len(lesson)
@@ -4362,12 +4878,607 @@ def is_thin(text: str, reading: Reading) -> bool:
     """Say whether a lesson from one good call names nothing of it but the tool (`use X for Y`)."""
     if any(_is_worded(reading.texts[p]) for p in reading.proofs.confirmations):
         return False
-    own = frozenset().union(*(reading.pieces[p] for p in reading.where("user", "call")))
+    said = frozenset[str]().union(*(reading.pieces[p] for p in reading.where("user")))
+    own = frozenset[str]().union(*(reading.pieces[p] for p in reading.own))
+    if not reading.proofs.confirmations:
+        own -= said  # nothing is learned from what the user knew, unless he says that it worked
     tools = {piece for turn in reading.turns for piece in pieces_of(turn.tool)}
     named = [piece for name in names_in(text) for piece in name.pieces]
     acronyms = [word.casefold() for word in re.findall(r"\b[A-Z][A-Z0-9]{1,10}\b", text)]
     digits = [number for number in numbers_in(text) if number not in SMALL_NUMBERS]
     return not digits and not (own - tools - _EVERYDAY).intersection(named + acronyms)
+
+
+# ------------------------------------------------------------------------------
+# filter/host.py: What the filter asks of Open WebUI: its embedding engine, its models, its data folder.
+
+
+def host_module(name: str) -> Any:
+    """Return a module of the Open WebUI server in this process, None outside of one."""
+    return importlib.import_module(name) if "open_webui.main" in sys.modules else None
+
+
+def store_setting(valve: str) -> str:
+    """Return the store as set: the valve, else LESSONS_STORE; empty where neither is."""
+    return valve.strip() or os.environ.get("LESSONS_STORE", "").strip()
+
+
+def store_folder(valve: str) -> Path:
+    """Return the store's folder: as set, else beside Open WebUI's data.
+
+    Raises StoreError for what no system can hold. With a store on a server this is where
+    records wait for it, and where the salt is.
+    """
+    chosen = store_setting(valve)
+    if chosen and not is_server(chosen):
+        return usable_folder(chosen)
+    data = getattr(host_module("open_webui.env"), "DATA_DIR", None)
+    return Path(data) / "lessons" if data else Path("lessons")
+
+
+def usable_folder(chosen: str) -> Path:
+    """Return the folder as a path; raise StoreError for what no system can hold."""
+    try:
+        if "\x00" in chosen:
+            raise ValueError
+        return Path(chosen).expanduser()
+    except (RuntimeError, ValueError):
+        raise StoreError(f"the store {chosen[:80]!r} is no folder: set the valve `store`") from None
+
+
+class HostEmbedder:
+    """Open WebUI's configured embedding engine, as one function object of it."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.prefixes = host_prefixes()
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+        """Return unit rows, shape (len(texts), dimension); raise EmbedError."""
+        prefix = self.prefixes[0 if purpose is Purpose.QUERY else 1] or None
+        try:
+            rows = await self.function(list(texts), prefix=prefix)
+        except Exception as error:  # whatever an engine raises, the chat goes on
+            reason = discreet(error, texts)
+            raise EmbedError(f"the embedding engine failed: {reason}") from None
+        return unit_rows(rows, len(texts))
+
+    async def fingerprint(self) -> Fingerprint:
+        """Embed the eight sentences and return the fingerprint; raise EmbedError."""
+        vectors = await self.embed(FINGERPRINT_SENTENCES, Purpose.DOCUMENT)
+        return fingerprint_of(vectors, self.prefixes, await host_model_name())
+
+
+def discreet(error: Exception, texts: Sequence[str]) -> str:
+    """Return an error's first line, masked; only its type where it repeats one of the texts."""
+    line = first_line(error)
+    return type(error).__name__ if any(repeats(line, text) for text in texts) else mask(line)
+
+
+def host_prefixes() -> tuple[str, str]:
+    """Return Open WebUI's query and content prefixes, empty where none are set."""
+    config = host_module("open_webui.config")
+    query = getattr(config, "RAG_EMBEDDING_QUERY_PREFIX", None)
+    content = getattr(config, "RAG_EMBEDDING_CONTENT_PREFIX", None)
+    return query or "", content or ""
+
+
+async def host_model_name() -> str:
+    """Return the engine's name for messages, empty when it cannot be told."""
+    try:
+        settings = host_module("open_webui.models.config").Config
+        engine = await settings.get("rag.embedding_engine")
+        model = await settings.get("rag.embedding_model")
+    except Exception:  # only a name in a message
+        return ""
+    return f"{engine or 'sentence-transformers'}:{Path(str(model)).name}"
+
+
+def detached_request(app: Any) -> Any:
+    """Return a request of our own: the turn's is shared with follow-up and tag calls."""
+    from starlette.requests import Request
+
+    address = ("127.0.0.1", 80)
+    return Request(
+        {
+            "type": "http",
+            "method": "POST",
+            "path": "/lessons-loop",
+            "query_string": b"",
+            "headers": [],
+            "client": address,
+            "server": address,
+            "scheme": "http",
+            "app": app,
+        }
+    )
+
+
+async def host_model_id(app: Any, chosen: str, chat_model: str) -> str:
+    """Return the model to distill with: the valve's, the task model, else the chat's."""
+    models = getattr(getattr(app, "state", None), "MODELS", None) or {}
+    if chosen:
+        return chosen
+    try:
+        settings = host_module("open_webui.models.config").Config
+        task = await settings.get("task.model.default")
+        external = await settings.get("task.model.external")
+        choose = host_module("open_webui.utils.task").get_task_model_id
+        return str(choose(chat_model, task, external, models))
+    except Exception as error:  # a changed name in another release
+        reason = first_line(error)
+        raise ModelError(
+            f"the task model cannot be told: {reason}; set the valve `distill_model`"
+        ) from None
+
+
+async def ask_host_model(
+    app: Any, model: str, user_id: str, messages: Sequence[Mapping[str, str]]
+) -> ChatReply:
+    """Ask one of Open WebUI's own models in this process; raise ModelError.
+
+    No filter runs on this path, so it cannot recurse into this plugin.
+    """
+    try:
+        user = await host_module("open_webui.models.users").Users.get_user_by_id(user_id)
+        form = {"model": model, "messages": list(messages), "stream": False, "temperature": 0.1}
+        # the workspace model's own system prompt would compete with ours
+        complete = host_module("open_webui.utils.chat").generate_chat_completion
+        answer = await complete(
+            detached_request(app), form, user, bypass_filter=True, bypass_system_prompt=True
+        )
+    except Exception as error:  # unknown model, provider down, another Open WebUI
+        reason = discreet(error, [message["content"] for message in messages[1:]])
+        raise ModelError(f"model {model} could not be asked: {reason}") from None
+    if not isinstance(answer, dict):
+        status = getattr(answer, "status_code", "")
+        raise ModelError(f"model {model} answered with an error {status}".rstrip())
+    return reply_from_completion(answer)
+
+
+# ------------------------------------------------------------------------------
+# filter/server_staging.py: Staging on a Chroma server: rows are added, never read, and no collection is made.
+
+
+class ServerStaging:
+    """Adds rows to the database `staging`; its connection stays open between batches."""
+
+    def __init__(self, address: ServerAddress, token: str = "") -> None:
+        self.address, self._token = address, token
+        self._client: Any = None
+
+    def store(
+        self, rows: Mapping[str, Sequence[Record]], seconds: float
+    ) -> Mapping[str, StoreError]:
+        """Add rows by collection; raise StoreUnreachable, StoreMissing, StoreError."""
+        refused: dict[str, StoreError] = {}
+        place = f"lesson store {self.address.url}"
+        try:
+            if self._client is None:
+                self._client = open_server(
+                    self.address, "staging", token=self._token, seconds=seconds
+                )
+            for name, records in rows.items():
+                try:
+                    with server_errors(place):
+                        add_rows(self._client, name, records)
+                except StoreMissing:
+                    refused[name] = StoreMissing(
+                        f"{place}: {name} is missing: run `lessons init --store {self.address.url}`"
+                    )
+        except BaseException:  # whatever it was, the next batch begins with a fresh look
+            self.close()
+            raise
+        return refused
+
+    def close(self) -> None:
+        """Close the connection; the next batch opens another."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+def add_rows(client: Any, name: str, records: Sequence[Record]) -> None:
+    """Add rows to an existing collection; raises what Chroma raises."""
+    client.get_collection(name, embedding_function=None).add(
+        ids=[record.id for record in records],
+        documents=[record.document for record in records],
+        metadatas=[dict(record.metadata) for record in records],
+        embeddings=[STAGING_VECTOR] * len(records),
+    )
+
+
+# ------------------------------------------------------------------------------
+# filter/reader.py: The curated lessons in memory, refreshed by a timer and never by a request.
+
+
+REFRESH_SECONDS = 10.0
+
+
+class Loaded(NamedTuple):
+    """What is in memory."""
+
+    recall: RecallIndex
+    fingerprint: Fingerprint | None
+
+
+class CuratedReader:
+    """Keeps the lessons of some domains from one source; keeps the last good state."""
+
+    def __init__(self, source: ShelfSource, domains: tuple[str, ...], alerts: Alerts) -> None:
+        self.source, self.domains, self.alerts = source, domains, alerts
+        self.loaded: Loaded | None = None
+        self.closed = False
+        self._shelves: dict[str, Shelf] = {}
+        self._built: list[PublishedSet] = []
+        self._lock = threading.Lock()
+        self._first: asyncio.Task[bool] | None = None
+        self._given_up: asyncio.Task[bool] | None = None
+
+    async def first_load(self, seconds: float) -> Loaded | None:
+        """Read the lessons once, shared by all chats that wait for it; only the first wait long.
+
+        A chat that finds others to have waited in vain goes on at once.
+        """
+        if self._first is None or self._first.done():
+            work = in_daemon_thread(self.refresh)
+            self._first = asyncio.get_running_loop().create_task(work)
+        if self._first is self._given_up:
+            return self.loaded
+        try:
+            await asyncio.wait_for(asyncio.shield(self._first), seconds)
+        except TimeoutError:
+            self._given_up = self._first
+            self.alerts.warn(
+                "reading lessons", f"{self.source.place} is slow: check its disk or its server"
+            )
+        return self.loaded
+
+    def refresh(self) -> bool:
+        """Read what changed; return whether anything did. Blocking: call in a thread."""
+        with self._lock:
+            return False if self.closed else self._refresh()
+
+    def close(self) -> None:
+        """End the reader's connections once a running refresh is through; blocking."""
+        self.closed = True
+        with self._lock:
+            self.source.close()
+
+    def _refresh(self) -> bool:
+        failed: dict[str, Exception] = {}
+        for domain in self.domains:
+            self._fetch(domain, failed)
+        self._tell(failed)
+        sets = [s for d in self.domains if (s := self._lessons(d)) is not None]
+        if self.loaded is not None and [*map(id, sets)] == [*map(id, self._built)]:
+            return False
+        prints = [s.header.fingerprint for s in sets if s.header.fingerprint]
+        index = build_index(sets)
+        self._tell_models_apart(index, prints)
+        self.loaded, self._built = Loaded(index, prints[0] if prints else None), sets
+        return True
+
+    def _fetch(self, domain: str, failed: dict[str, Exception]) -> None:
+        down = next((e for e in failed.values() if isinstance(e, StoreUnreachable)), None)
+        if down is not None:  # its time limit is paid once, not per domain
+            failed[domain] = down
+            return
+        try:
+            self._shelves[domain] = self.source.fetch(domain, self._shelves.get(domain))
+        except (LessonsError, OSError, MemoryError) as error:
+            failed[domain] = error
+
+    def _lessons(self, domain: str) -> PublishedSet | None:
+        shelf = self._shelves.get(domain)
+        return shelf.lessons if shelf else None
+
+    def _tell(self, failed: Mapping[str, Exception]) -> None:
+        """Warn once per trouble, and once in all where every domain has the same."""
+        if self.closed:
+            return
+        alike = len({first_line(e) for e in failed.values()}) == 1
+        shared = len(failed) == len(self.domains) > 1 and alike
+        for domain in self.domains:
+            error = failed.get(domain)
+            self._tell_one(f"reading lessons of {domain}", None if shared else error)
+            shelf = self._shelves.get(domain)
+            self._note(f"the lessons of {domain}", shelf.note if shelf else "")
+        self._tell_one("reading lessons", next(iter(failed.values())) if shared else None)
+
+    def _tell_one(self, trouble: str, error: Exception | None) -> None:
+        if error is None:
+            self.alerts.clear(trouble)
+            return
+        kept = any(shelf.lessons for shelf in self._shelves.values())
+        rest = "the lessons read before stay in use" if kept else "none are recalled meanwhile"
+        self.alerts.warn(trouble, f"{first_line(error, 400)}; {rest}")
+
+    def _note(self, trouble: str, note: str) -> None:
+        if note:
+            self.alerts.warn(trouble, note)
+        else:
+            self.alerts.clear(trouble)
+
+    def _tell_models_apart(self, index: RecallIndex, prints: Sequence[Fingerprint]) -> None:
+        if index.dimension or not prints:
+            self.alerts.clear("comparing lessons")
+            return
+        names = " and ".join(dict.fromkeys(p.name or "an unnamed model" for p in prints))
+        self.alerts.warn(
+            "comparing lessons",
+            f"the domains' lessons do not all have vectors of one model ({names}): lessons are "
+            "recalled by words alone; run `lessons re-embed` for each domain",
+        )
+
+
+def keep_refreshed(
+    owner: object, tick: Callable[[object], Awaitable[None]], seconds: float = REFRESH_SECONDS
+) -> asyncio.Task[None]:
+    """Call `tick(owner)` every `seconds` until the owner is gone.
+
+    Open WebUI replaces the plugin's instance on every edit; a strong reference
+    here would keep each old one alive with its lessons.
+    """
+    weak = weakref.ref(owner)
+
+    async def loop() -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            alive = weak()
+            if alive is None:
+                return
+            await tick(alive)
+            del alive
+
+    return asyncio.get_running_loop().create_task(loop())
+
+
+# ------------------------------------------------------------------------------
+# filter/server_shelf.py: Curated lessons on a Chroma server, as recall reads them.
+
+
+LESSONS_MOST = 100_000
+"""Rows of one domain kept in memory: 150 MB at 384 dimensions."""
+LOAD_SECONDS = 300.0
+PAGE_ROWS = 2_000
+PAGE_NUMBERS = 200_000
+"""Vector numbers per page: parsing them holds the interpreter for about 15 ms."""
+SHELF_ANSWER_LIMIT = 64 * 2**20
+
+
+class CuratedServer:
+    """Curated collections of a Chroma server, read through one connection kept open."""
+
+    def __init__(
+        self,
+        address: ServerAddress,
+        token: str = "",
+        *,
+        seconds: float = 5.0,
+        load_seconds: float = LOAD_SECONDS,
+        most: int = LESSONS_MOST,
+    ) -> None:
+        self.address, self.seconds = address, seconds
+        self.load_seconds, self.most = load_seconds, most
+        self._token = token
+        self._client: Any = None
+
+    @property
+    def place(self) -> str:
+        """Return the server's address."""
+        return f"lesson store {self.address.url}"
+
+    def fetch(self, domain: str, known: Shelf | None) -> Shelf:
+        """Read the collection when its id, `rev` or calibration changed."""
+        with self._connected() as client:
+            try:
+                return self._fetch(client, domain, known)
+            except StoreMissing:  # made anew between two calls: its name leads to the new one
+                return self._fetch(client, domain, known)
+
+    def close(self) -> None:
+        """Close the connection; the next fetch opens another."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        try:
+            if self._client is None:
+                self._client = open_server(
+                    self.address,
+                    "curated",
+                    token=self._token,
+                    seconds=self.seconds,
+                    answer_limit=SHELF_ANSWER_LIMIT,
+                )
+            with server_errors(self.place):
+                yield self._client
+        except BaseException:  # whatever it was, the next fetch begins with a fresh look
+            self.close()
+            raise
+
+    def _fetch(self, client: Any, domain: str, known: Shelf | None) -> Shelf:
+        deadline = time.monotonic() + self.load_seconds
+        name = collection_names(domain)["curated"]
+        found = self._find(client, name)
+        if found is None:
+            return self._without(name, known)
+        stamp, header, collection = found
+        if known is not None and known.stamp == stamp:
+            return known
+        count = collection.count()
+        self._refuse_emptied(name, header, count, known)
+        drawn = self._draw(collection, header, count, deadline)
+        after = self._find(client, name)
+        if after is None or after[0] != stamp:  # the gate is writing: read again at the next look
+            return known or drawn._replace(stamp=None)
+        return drawn._replace(stamp=stamp)
+
+    def _find(self, client: Any, name: str) -> tuple[Stamp, CuratedHeader, Any] | None:
+        try:
+            with server_errors(self.place):
+                collection = client.get_collection(name, embedding_function=None)
+        except StoreMissing:
+            return None
+        header = read_header(collection.metadata, f"{self.place}: {name}")
+        return (str(collection.id), header.rev, header.calibrated_rev), header, collection
+
+    def _without(self, name: str, known: Shelf | None) -> Shelf:
+        if known is None or known.lessons is None or not known.lessons.keys:
+            return known or Shelf(None, None)  # a domain nobody has initialised yet
+        raise StoreMissing(
+            f"{self.place}: {name} is gone: restore the server's data, or run "
+            f"`lessons init --store {self.address.url}`"
+        )
+
+    def _refuse_emptied(
+        self, name: str, header: CuratedHeader, count: int, known: Shelf | None
+    ) -> None:
+        before = known.lessons if known else None
+        if count or before is None or not before.keys or header.rev > before.header.rev:
+            return
+        raise StoreMissing(
+            f"{self.place}: {name} is empty, but no newer than the lessons read before: restore "
+            "the server's data; to begin anew, restart Open WebUI"
+        )
+
+    def _draw(self, collection: Any, header: CuratedHeader, count: int, deadline: float) -> Shelf:
+        try:
+            published = header.published(0)
+        except (ValueError, TypeError):
+            raise StoreError(
+                f"{self.place}: {collection.name} has an unreadable header: run `lessons publish`"
+            ) from None
+        pages = [
+            read_page(page, header.domain, published.dimension)
+            for page in self._pages(
+                collection, published.dimension, min(count, self.most), deadline
+            )
+        ]
+        note = note_of(collection.name, pages, count, self.most)
+        return Shelf(None, joined(published, pages), note)
+
+    def _pages(self, collection: Any, dimension: int, count: int, deadline: float) -> Iterator[Any]:
+        include = ["documents", "metadatas", *(["embeddings"] if dimension else [])]
+        size = max(50, min(PAGE_ROWS, PAGE_NUMBERS // max(1, dimension)))
+        for offset in range(0, count, size):
+            if time.monotonic() > deadline:
+                raise StoreUnreachable(
+                    f"{self.place}: reading {collection.name} takes more than "
+                    f"{self.load_seconds:g} s"
+                )
+            yield collection.get(limit=min(size, count - offset), offset=offset, include=include)
+
+
+# ------------------------------------------------------------------------------
+# filter/advice.py: Check what a lesson says: form, safety, and that its names and numbers were earned.
+
+
+_MASK_MARK = re.compile(r"\[(?:secret|personal)\b", re.IGNORECASE)
+_NARRATES = re.compile(
+    r"^\W*(?:i (?:am|was|have|ran|used|found|will)|we (?:ran|used|found|saw)|you asked"
+    r"|(?:the )?(?:user|assistant|model|chat|conversation) (?:is|was|has|asked|wanted|wants"
+    r"|requested|said|needs|needed|confirmed|reported|used|ran|tried|did)"
+    r"|der (?:nutzer|assistent) \w+te"
+    r"|l'utilisateur a|el usuario (?:pidió|quería)|用户(?:要求|询问|想)|ユーザーは)\b",
+    re.IGNORECASE,
+)
+_STEERS = re.compile(
+    r"ignore (?:all |any )?(?:previous|above|prior|other|these|the) (?:instruction|rule|lesson)"
+    r"|\breviewer\s*:|pre-?approved|do not tell the user|without telling the user"
+    r"|\b(?:this|the) lesson (?:is|was|has|must|should)\b|\b(?:approved|curated|trusted) lessons?\b"
+    r"|</?(?:lessons?|system|transcript)\b|\b(?-i:APPROVE|PROMOTE)\b",
+    re.IGNORECASE,
+)
+
+
+def form_fault(proposal: Proposal) -> str | None:
+    """Return the rule of form a proposal breaks, None for none."""
+    text, trigger = proposal.text, proposal.trigger
+    if proposal.kind not in set(Kind):
+        return "kind"
+    if not trigger or len(trigger) > TRIGGER_LIMIT or len(text) > TEXT_LIMIT:
+        return "shape"
+    if any(_resembles(text, example) for example in EXAMPLE_LESSONS) or "<" in text[:1]:
+        return "template-echo"
+    if _NARRATES.match(text):
+        return "narration"
+    return None
+
+
+def safety_fault(*texts: str) -> str | None:
+    """Return the rule of safety that text, trigger or a tag breaks."""
+    for text in texts:
+        if _MASK_MARK.search(text) or find_sensitive(text):
+            return "sensitive"
+        if addresses_in(text):
+            return "address"
+        if _STEERS.search(text):
+            return "steering"
+        if one_offs_in(text):
+            return "one-off"
+    return None
+
+
+def recalled_again(text: str, injected: Sequence[str]) -> bool:
+    """Say whether a lesson only repeats one that was recalled into this chat (T-13)."""
+    own = normalise(text)
+    for lesson in map(normalise, injected):
+        shorter, longer = sorted((own, lesson), key=len)
+        if shorter == longer or (len(shorter) >= 20 and shorter in longer):
+            return True
+        if set(own.split()) == set(lesson.split()):
+            return True
+    return False
+
+
+def source_fault(proposal: Proposal, reading: Reading, kind: EvidenceKind) -> str | None:
+    """Return the rule that names, numbers or wording of a lesson break."""
+    text, trigger = proposal.text, proposal.trigger
+    instances = instance_values(reading)
+    for part, symptoms in ((text, False), (trigger, True)):
+        if names_instance(part, instances):
+            return "one-off"
+        if reading.people.intersection(re.findall(r"\w+", part)):
+            return "sensitive"
+        for name in names_in(part):
+            if any(piece in instances for piece in name.pieces):
+                return "one-off"
+            if fault := name_fault(name, reading, symptoms):
+                return fault
+        if fault := number_fault(part, reading, instances, symptoms) or label_fault(part, reading):
+            return fault
+    if is_copied(text, reading):
+        return "planted"
+    failed = any(turn.failed for turn in reading.turns)
+    if kind is EvidenceKind.TOOL_SUCCESS and not failed and is_thin(text, reading):
+        return "thin"
+    return None
+
+
+def good_tags(tags: Sequence[str], reading: Reading) -> tuple[str, ...]:
+    """Return the tags that are short, safe and earned, at most eight."""
+    instances = instance_values(reading)
+    return tuple(
+        tag
+        for tag in tags
+        if len(tag) <= 40
+        and len(tag.split()) <= 4
+        and safety_fault(tag) is None
+        and not names_instance(tag, instances)
+        and not reading.people.intersection(re.findall(r"\w+", tag))
+        and all(name_fault(name, reading, True) is None for name in names_in(tag))
+        and number_fault(tag, reading, instances, False) is None
+        and label_fault(tag, reading) is None
+    )[:8]
+
+
+def _resembles(text: str, example: str) -> bool:
+    one, other = normalise(text), normalise(example)
+    return one == other or SequenceMatcher(None, one, other, autojunk=False).ratio() >= 0.8
 
 
 # ------------------------------------------------------------------------------
@@ -4402,7 +5513,6 @@ class Recaller:
         self.reader, self.alerts, self.check_seconds = reader, alerts, check_seconds
         self.shown: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self.paused_until = 0.0
-        self._refreshing: asyncio.Task[bool] | None = None
         self._trusted: tuple[Any, Fingerprint | None] | None = None
         self._checking: tuple[Any, asyncio.Task[None]] | None = None
 
@@ -4411,7 +5521,7 @@ class Recaller:
     ) -> tuple[Curated, ...]:
         """Return the lessons to inject, in order; never slower than the limit by much."""
         deadline = time.monotonic() + limits.seconds
-        loaded = self.reader.loaded or await self.first_load(limits.seconds)
+        loaded = self.reader.loaded or await self.reader.first_load(limits.seconds)
         long = len(question.text) > LONG_QUESTION
         texts = await asyncio.to_thread(views, question) if long else views(question)
         if loaded is None or not loaded.recall.keys or not texts:
@@ -4420,18 +5530,6 @@ class Recaller:
         chosen = await self._choose(loaded.recall, texts, vectors, limits, chat)
         self._remember(chat, chosen)
         return chosen
-
-    async def first_load(self, seconds: float) -> Loaded | None:
-        """Read the lessons once, shared by all chats that wait for it."""
-        if self._refreshing is None or self._refreshing.done():
-            work = asyncio.to_thread(self.reader.refresh)
-            self._refreshing = asyncio.get_running_loop().create_task(work)
-        try:
-            await asyncio.wait_for(asyncio.shield(self._refreshing), seconds)
-        except TimeoutError:
-            where = self.reader.paths.root / "published"
-            self.alerts.warn("reading lessons", f"reading {where} is slow: check its disk")
-        return self.reader.loaded
 
     async def _vectors(
         self, loaded: Loaded, texts: tuple[str, ...], app: Any, deadline: float
@@ -4527,108 +5625,6 @@ class Recaller:
         self.shown.move_to_end(chat)
         if len(self.shown) > CHATS_KEPT:
             self.shown.popitem(last=False)
-
-
-# ------------------------------------------------------------------------------
-# filter/advice.py: Check what a lesson says: form, safety, and that its names and numbers were earned.
-
-
-_MASK_MARK = re.compile(r"\[(?:secret|personal)\b", re.IGNORECASE)
-_NARRATES = re.compile(
-    r"^\W*(?:i (?:am|was|have|ran|used|found|will)|we (?:ran|used|found|saw)|you asked"
-    r"|(?:the )?(?:user|assistant|model|chat|conversation) (?:is|was|has|asked|wanted|wants"
-    r"|requested|said|needs|needed|confirmed|reported|used|ran|tried|did)"
-    r"|der (?:nutzer|assistent) \w+te"
-    r"|l'utilisateur a|el usuario (?:pidió|quería)|用户(?:要求|询问|想)|ユーザーは)\b",
-    re.IGNORECASE,
-)
-_STEERS = re.compile(
-    r"ignore (?:all |any )?(?:previous|above|prior|other|these|the) (?:instruction|rule|lesson)"
-    r"|\breviewer\s*:|pre-?approved|do not tell the user|without telling the user"
-    r"|</?(?:lessons?|system|transcript)\b|\b(?-i:APPROVE|PROMOTE)\b",
-    re.IGNORECASE,
-)
-
-
-def form_fault(proposal: Proposal) -> str | None:
-    """Return the rule of form a proposal breaks, None for none."""
-    text, trigger = proposal.text, proposal.trigger
-    if proposal.kind not in set(Kind):
-        return "kind"
-    if not trigger or len(trigger) > TRIGGER_LIMIT or len(text) > TEXT_LIMIT:
-        return "shape"
-    if any(_resembles(text, example) for example in EXAMPLE_LESSONS) or "<" in text[:1]:
-        return "template-echo"
-    if _NARRATES.match(text):
-        return "narration"
-    return None
-
-
-def safety_fault(*texts: str) -> str | None:
-    """Return the rule of safety that text, trigger or a tag breaks."""
-    for text in texts:
-        if _MASK_MARK.search(text) or find_sensitive(text):
-            return "sensitive"
-        if addresses_in(text):
-            return "address"
-        if _STEERS.search(text):
-            return "steering"
-        if one_offs_in(text):
-            return "one-off"
-    return None
-
-
-def recalled_again(text: str, injected: Sequence[str]) -> bool:
-    """Say whether a lesson only repeats one that was recalled into this chat (T-13)."""
-    own = normalise(text)
-    for lesson in map(normalise, injected):
-        shorter, longer = sorted((own, lesson), key=len)
-        if shorter == longer or (len(shorter) >= 20 and shorter in longer):
-            return True
-        if set(own.split()) == set(lesson.split()):
-            return True
-    return False
-
-
-def source_fault(proposal: Proposal, reading: Reading, kind: EvidenceKind) -> str | None:
-    """Return the rule that names, numbers or wording of a lesson break."""
-    text, trigger = proposal.text, proposal.trigger
-    instances = set(instance_values(reading))
-    for part, symptoms in ((text, False), (trigger, True)):
-        for name in names_in(part):
-            if name.written.casefold() in instances or any(p in instances for p in name.pieces):
-                return "one-off"
-            if fault := name_fault(name, reading, symptoms):
-                return fault
-        if fault := number_fault(part, reading, instances, symptoms) or label_fault(part, reading):
-            return fault
-    if is_copied(text, reading):
-        return "planted"
-    failed = any(turn.failed for turn in reading.turns)
-    if kind is EvidenceKind.TOOL_SUCCESS and not failed and is_thin(text, reading):
-        return "thin"
-    return None
-
-
-def good_tags(tags: Sequence[str], reading: Reading) -> tuple[str, ...]:
-    """Return the tags that are short, safe and earned, at most eight."""
-    instances = set(instance_values(reading))
-    return tuple(
-        tag
-        for tag in tags
-        if len(tag) <= 40
-        and len(tag.split()) <= 4
-        and safety_fault(tag) is None
-        and tag.casefold() not in instances
-        and all(name_fault(name, reading, True) is None for name in names_in(tag))
-        and number_fault(tag, reading, instances, False) is None
-        and label_fault(tag, reading) is None
-    )[:8]
-
-
-def _resembles(text: str, example: str) -> bool:
-    one, other = normalise(text), normalise(example)
-    return one == other or SequenceMatcher(None, one, other, autojunk=False).ratio() >= 0.8
 
 
 # ------------------------------------------------------------------------------
@@ -4848,7 +5844,6 @@ def _reply_warning(reason: str, reply: ChatReply) -> str:
 # filter/learner.py: Learning from finished answers, in the background: usage events and candidates.
 
 
-Result = TypeVar("Result")
 DISTILL_SECONDS_LIMIT = 600
 """Longest time one distillation may hold its place in the queue, whatever the valve says."""
 
@@ -5067,32 +6062,6 @@ def http_model(valves: LessonsValves, name: str, seconds: float) -> HttpModel:
     return HttpModel(valves.distill_url.strip(), name, key, seconds)
 
 
-async def in_daemon_thread(work: Callable[[], Result]) -> Result:
-    """Run blocking work in a thread that never holds up the server's exit."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Result] = loop.create_future()
-
-    def settle(result: Result | None, error: BaseException | None) -> None:
-        if future.cancelled():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)  # type: ignore[arg-type]
-
-    def run() -> None:
-        outcome: tuple[Result | None, BaseException | None]
-        try:
-            outcome = (work(), None)
-        except Exception as error:
-            outcome = (None, error)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, *outcome)
-
-    threading.Thread(target=run, name="lessons-loop", daemon=True).start()
-    return await future
-
-
 def utc_stamp() -> str:
     """Return the time as stored: ISO 8601, UTC, seconds."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -5120,11 +6089,32 @@ class LessonsBackend:
     """What the hooks work with, for one store and one list of domains."""
 
     def __init__(self, valves: LessonsValves, alerts: Alerts, worker: Worker) -> None:
-        self.settings = (valves.store, valves.domains)
         paths = StorePaths(store_folder(valves.store))
-        self.reader = CuratedReader(paths, valves.domain_names(), alerts)
+        source, staging = opened_store(valves, paths)
+        self.settings, self.alerts = store_settings(valves), alerts
+        self.reader = CuratedReader(source, valves.domain_names(), alerts)
         self.recaller = Recaller(self.reader, alerts)
-        self.learner = Learner(Spool(paths), worker, alerts)
+        self.spool = Spool(paths, staging)
+        self.learner = Learner(self.spool, worker, alerts)
+
+    async def close(self) -> None:
+        """Let go of connections; records that wait are found by the next backend."""
+        await in_daemon_thread(self.reader.close)
+        await in_daemon_thread(self.spool.staging.close)
+
+
+def store_settings(valves: LessonsValves) -> tuple[str, str, str]:
+    """Return the settings a backend is made for."""
+    return valves.store, valves.domains, valves.chroma_token
+
+
+def opened_store(valves: LessonsValves, paths: StorePaths) -> tuple[ShelfSource, StagingSink]:
+    """Return where lessons come from and where records go; connects to nothing yet."""
+    setting = store_setting(valves.store)
+    if not is_server(setting):
+        return PublishedFolder(paths), FolderStaging(paths)
+    address, token = parse_server(setting), server_token(valves.chroma_token)
+    return CuratedServer(address, token), ServerStaging(address, token)
 
 
 class Filter:
@@ -5243,11 +6233,20 @@ class Filter:
 
     def _ready(self, valves: LessonsValves) -> LessonsBackend:
         """Return the backend of these valves, with its timer running on this loop."""
-        if self.backend is None or self.backend.settings != (valves.store, valves.domains):
-            self.backend = LessonsBackend(valves, self.alerts, self.worker)
+        backend = self.backend
+        if backend is None or backend.settings != store_settings(valves):
+            backend = self._replace_backend(valves)
         if self.timer is None or self.timer.done() or self.timer.get_loop().is_closed():
             self.timer = keep_refreshed(self, tick)
-        return self.backend
+        return backend
+
+    def _replace_backend(self, valves: LessonsValves) -> LessonsBackend:
+        old, alerts = self.backend, Alerts() if self.backend else self.alerts
+        backend = LessonsBackend(valves, alerts, self.worker)
+        self.backend, self.alerts = backend, alerts  # other settings, other troubles
+        if old is not None:
+            self.worker.spawn(old.close)
+        return backend
 
     def _failed(self, what: str, error: Exception) -> None:
         # the text of an unforeseen error may repeat a chat's
@@ -5262,7 +6261,7 @@ async def tick(owner: object) -> None:
     if backend is None:
         return
     try:
-        await asyncio.to_thread(backend.reader.refresh)
+        await in_daemon_thread(backend.reader.refresh)
         await backend.learner.drain()
     except Exception as error:  # the timer must survive whatever a file can hold
         backend.reader.alerts.warn("refreshing", f"refreshing lessons failed: {first_line(error)}")

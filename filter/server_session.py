@@ -1,0 +1,78 @@
+"""The HTTP side of a lesson store's client: every answer bounded in time and size."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from lessons_loop.filter.errors import StoreError, StoreUnreachable
+
+
+class BoundedSession:
+    """Stands where Chroma's client keeps its own: limits time and size, follows no redirect.
+
+    Built on httpx's transport: its client would log each of our regular looks.
+    """
+
+    def __init__(self, token: str, seconds: float, answer_limit: int) -> None:
+        import httpx
+
+        self.seconds, self.answer_limit, self._token = seconds, answer_limit, token
+        named = {"Authorization": f"Bearer {token}"} if token else {}
+        fixed = {"Content-Type": "application/json", "User-Agent": "lessons-loop"}
+        self.headers = httpx.Headers(fixed | named)  # its repr hides the token
+        self._transport = httpx.HTTPTransport(limits=httpx.Limits(keepalive_expiry=40.0))
+
+    def request(self, method: str, url: str, *, params: Any = None, content: Any = None) -> Any:
+        """Return the whole answer; raise StoreUnreachable, StoreError, httpx's TransportError."""
+        import httpx
+
+        extensions = {"timeout": httpx.Timeout(self.seconds).as_dict()}
+        asked = httpx.Request(
+            method,
+            url,
+            params=params,
+            content=content,
+            headers=self.headers,
+            extensions=extensions,
+        )
+        answer = self._transport.handle_request(asked)
+        try:
+            body = read_bounded(answer.iter_bytes(), self.seconds, self.answer_limit)
+        finally:
+            answer.close()
+        if self._token and answer.is_error:  # a server may repeat what it was sent
+            body = body.replace(self._token.encode(), b"(token)")
+        refuse_failure(answer.status_code, body)
+        return httpx.Response(answer.status_code, content=body, request=asked)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+
+def read_bounded(chunks: Iterator[bytes], seconds: float, limit: int) -> bytes:
+    """Return the joined chunks; raise StoreUnreachable, StoreError beyond a limit."""
+    deadline = time.monotonic() + seconds
+    body = bytearray()
+    for chunk in chunks:
+        body += chunk
+        if len(body) > limit:
+            raise StoreError(f"the server's answer has more than {limit // 2**20} MiB")
+        if time.monotonic() > deadline:
+            raise StoreUnreachable(f"the server's answer took more than {seconds:g} s")
+    return bytes(body)
+
+
+def refuse_failure(status: int, body: bytes) -> None:
+    """Raise for a status that Chroma itself would not have explained."""
+    if status in (401, 403):
+        raise StoreError(
+            f"the server refuses access (HTTP {status}): check `chroma_token` "
+            "(LESSONS_CHROMA_TOKEN) and what it may do"
+        )
+    if status in (408, 429) or (status >= 500 and not body.lstrip().startswith(b"{")):
+        raise StoreUnreachable(f"the server answers HTTP {status}")
+    if 300 <= status < 400:
+        raise StoreError(f"the server answers with a redirect (HTTP {status}): give its address")
