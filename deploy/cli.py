@@ -12,12 +12,11 @@ import typer
 
 from lessons_loop.deploy import doctor_command, install_command, store_commands
 from lessons_loop.eval import commands as eval_commands
-from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote import commands as gate_commands
+from lessons_loop.promote.entry import INTERRUPTED, run_app
 from lessons_loop.promote.quiet import quiet_libraries
 from lessons_loop.seeds import commands as seed_commands
 
-INTERRUPTED = 130
 TERMINATED = 143
 
 app = typer.Typer(
@@ -107,14 +106,7 @@ def run(arguments: list[str]) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    try:
-        app(args=arguments)
-        code = 0
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(bool(end.code))
-    except LessonsError as error:
-        print(f"lessons: {error}", file=sys.stderr)
-        code = 1
+    code = run_app(app, arguments, "lessons")
     return stopped[0] if stopped and code in (1, INTERRUPTED) else code
 
 

@@ -16,25 +16,35 @@ def require_store(given: str) -> str:
     return given
 
 
+def store_given(ctx: typer.Context, given: str) -> str:
+    """Do as `require_store`, but not while a shell completes the line."""
+    return given if ctx.resilient_parsing else require_store(given)
+
+
 Store = Annotated[
     str,
     typer.Option(
         "--store",
         envvar="LESSONS_STORE",
         show_default=False,
-        callback=require_store,
-        help="Folder of the lesson store.",
+        callback=store_given,
+        help="Folder of the lesson store, or a Chroma server's URL.",
     ),
 ]
 StateDir = Annotated[
     Path | None,
-    typer.Option("--state-dir", envvar="LESSONS_STATE", help="Default: STORE/state."),
+    typer.Option(
+        "--state-dir",
+        envvar="LESSONS_STATE",
+        help="Default: STORE/state; required where the store is a URL.",
+    ),
 ]
 Embedding = Annotated[
     str,
     typer.Option(
         "--embedding",
         envvar="LESSONS_EMBEDDING",
+        show_default=False,
         help="openai:MODEL@URL or sentence-transformers:NAME_OR_FOLDER.",
     ),
 ]

@@ -23,21 +23,14 @@ def main() -> int:
         return 1
     import typer
 
-    from lessons_loop.filter.errors import LessonsError
     from lessons_loop.promote.commands import promote
+    from lessons_loop.promote.entry import run_app
     from lessons_loop.promote.quiet import quiet_libraries
 
     quiet_libraries()
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command()(promote)
-    try:
-        app(standalone_mode=True)
-    except LessonsError as error:
-        print(f"lessons: {error}", file=sys.stderr)
-        return 1
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(bool(end.code))
-    return 0
+    return run_app(app, sys.argv[1:], Path(sys.argv[0]).name)
 
 
 if __name__ == "__main__":

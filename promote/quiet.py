@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 QUIET = {"TRANSFORMERS_VERBOSITY": "error", "TQDM_DISABLE": "1"}
-LONG_SECONDS = 5.0
+LONG_SECONDS = 10.0
 """What takes longer is told on stderr also where that is no terminal."""
 
 
@@ -21,7 +21,7 @@ def quiet_libraries() -> None:
 
 @contextmanager
 def busy(what: str) -> Iterator[None]:
-    """Show that `what` is under way: at once on a terminal's stderr, one line after 5 s elsewhere.
+    """Show that `what` is under way: at once on a terminal's stderr, one line after 10 s elsewhere.
 
     rich 13, which Open WebUI 0.12 pins, writes an empty line where it draws nothing.
     """
