@@ -15,7 +15,14 @@ from lessons_loop.promote.gate import Rules, Situation, examine, judge
 from lessons_loop.promote.groups import Group
 from lessons_loop.promote.records import Archived, Neighbour, Verdict
 from lessons_loop.promote.session import GateSession
-from lessons_loop.promote.similarity import DUPLICATE, TEXT_ALONE, nearest, nearness, repeats
+from lessons_loop.promote.similarity import (
+    DUPLICATE,
+    TEXT_ALONE,
+    level_of,
+    nearest,
+    nearness,
+    repeats,
+)
 
 OUT = (Status.REJECTED, Status.STALE, Status.SUPERSEDED)
 
@@ -77,7 +84,11 @@ class Casebook:
             return Neighbour(same, 1.0, DUPLICATE) if same else None
         matrix = self.session.nearest_vectors()
         threshold = self.rules.dup_threshold
-        return nearest(lesson, self.vector(lesson), curated, matrix, threshold, self.texts)
+        vector = self.vector(lesson)
+        return nearest(lesson, vector, curated, matrix, threshold, self.texts, self._level())
+
+    def _level(self) -> float:
+        return level_of(self.session.holdings.model)
 
     def earlier(self, lesson: Lesson) -> tuple[Archived, ...]:
         """Return rejected or retired lessons that say the same, oldest decision first."""
@@ -100,7 +111,8 @@ class Casebook:
         ]
         out = [(row, cosine) for row, cosine in rows if row.status in OUT]
         olds = [row.lesson for row, _ in out]
-        near = nearness(lesson, olds, np.array([cosine for _, cosine in out]), self.texts)
+        cosines = np.array([cosine for _, cosine in out])
+        near = nearness(lesson, olds, cosines, self.texts, self._level())
         for (row, _), cosine in zip(out, near, strict=True):
             if repeats(lesson, row.lesson, float(cosine), self.rules.dup_threshold):
                 yield row

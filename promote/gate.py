@@ -23,14 +23,14 @@ from lessons_loop.promote.similarity import (
     CONFLICT,
     DUP_THRESHOLD,
     DUPLICATE,
-    UNRELATED,
+    RELATED,
     adds_advice,
 )
 
 RELATION_REASONS = {
     DUPLICATE: "says nothing that lesson {key} does not say",
     CONFLICT: "differs from lesson {key} where both cannot be followed",
-    "related": "is close to lesson {key}: a person has to compare them",
+    RELATED: "is close to lesson {key}: a person has to compare them",
 }
 
 
@@ -110,7 +110,7 @@ def _by_severity(
 
 def _by_neighbour(situation: Situation, rules: Rules) -> Verdict | None:
     near = situation.neighbour
-    if near is not None and near.relation != UNRELATED:
+    if near is not None and near.relation in RELATION_REASONS:
         decision = Decision.DUPLICATE if near.relation == DUPLICATE else Decision.HOLD
         why = RELATION_REASONS[near.relation].format(key=near.curated.key[:12])
         reason = f"{why} (cosine {near.similarity:.2f}, threshold {rules.dup_threshold:.2f})"

@@ -15,18 +15,37 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import NamedTuple
 
+from lessons_loop.promote.imperative import Mood, mood_of
 from lessons_loop.promote.language import word_set
-from lessons_loop.promote.wording import TURNING, Word, opposed, words_of
+from lessons_loop.promote.wording import (
+    CONDITIONS,
+    TURNING,
+    Word,
+    is_identifier,
+    opposed,
+    words_of,
+)
 
 _LINKING = word_set("or in on from to up out until")
+_BETWEEN = " ,;.:!)]}'\"`’”–—-"
 LONGEST_SWAP = 3
 """Words that may stand in one place of either text and still be one thing for another."""
+LEAST_ORDER = 4
+"""Words an order has to have before one exchanged word makes it another one."""
+_BOUND = re.compile(rf"\b(?:{'|'.join(sorted(CONDITIONS - {'where'}))})\b", re.IGNORECASE)
+"""Without `where`: in a query it picks rows."""
 _QUALIFIED = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+")
 _GONE = re.compile(
-    r"[`'\"]?(\S+?)[`'\"]? (?:is|are|was|were|has been|have been) (?:now |since )?"
-    r"(?:gone|removed|rejected|refused|deprecated|obsolete|unsupported|replaced)\b",
+    r"[`'\"]?(\S+?)[`'\"]? (?:"
+    r"(?:is|are|was|were|has been|have been) (?:now |since )?"
+    r"(?:gone|removed|rejected|refused|deprecated|obsolete|unsupported|replaced)"
+    r"|(?:is|are) no longer (?:supported|accepted|available|used|there)"
+    r"|(?:no longer|does not|do not) (?:exists?|works?)"
+    r"|(?:now )?(?:answers?|returns?|gives|gets|fails with) (?:with )?(?:an? )?(?:HTTP )?4\d\d"
+    r")\b",
     re.IGNORECASE,
 )
+"""What is told to be out of use: nobody may advise it."""
 
 
 class _Stance(NamedTuple):
@@ -35,6 +54,8 @@ class _Stance(NamedTuple):
     """Forms."""
     forbidden: tuple[frozenset[str], ...]
     """Forms of each negated phrase."""
+    bans: tuple[frozenset[str], ...]
+    """Those of them that order or tell it, and do not only explain."""
     hard: frozenset[str]
 
 
@@ -47,7 +68,60 @@ def contradicts(new: str, old: str) -> bool:
         _opposes(mine.words, theirs.words)
         or _reorders(mine.words, theirs.words)
         or _swaps(mine.words, theirs.words)
+        or _same_order(new, old)
     )
+
+
+def surely_contradicts(new: str, old: str) -> bool:
+    """Say whether identifiers alone show a contradiction, however unlike the texts are.
+
+    One forbids an identifier the other advises, or gives the same order with another one.
+    """
+    mine, theirs = _stance(new), _stance(old)
+    return _bans(mine, theirs) or _bans(theirs, mine) or _same_order(new, old)
+
+
+def _bans(one: _Stance, other: _Stance) -> bool:
+    return any(
+        any(map(is_identifier, phrase & other.advised)) and _hits(phrase, one, other)
+        for phrase in one.bans
+    )
+
+
+def _same_order(new: str, old: str) -> bool:
+    """Say whether an order of each is the same but for one number, name or identifier."""
+    theirs = list(_orders(old))
+    return any(_but_one(mine, other) for mine in _orders(new) for other in theirs)
+
+
+class _Order(NamedTuple):
+    words: list[Word]
+    condition: int
+    """Where in the text a condition begins: what stands there is another situation."""
+
+
+def _orders(text: str) -> Iterator[_Order]:
+    """Yield the clauses that order something: a scope or condition alone orders nothing."""
+    start = 0
+    for _, run in groupby(words_of(text), lambda word: word.clause):
+        clause = list(run)
+        told, end = text[start : clause[-1].end], clause[-1].end
+        bound = _BOUND.search(told)
+        if mood_of(told.lstrip(_BETWEEN)) is Mood.INSTRUCTION:
+            yield _Order(clause, start + bound.start() if bound else end)
+        start = end
+
+
+def _but_one(one: _Order, other: _Order) -> bool:
+    pairs = list(zip(one.words, other.words, strict=False))
+    if len(one.words) != len(other.words) or len(pairs) < LEAST_ORDER:
+        return False
+    unlike = [(a, b) for a, b in pairs if a.signed != b.signed]
+    if len(unlike) != 1:
+        return False
+    mine, theirs = unlike[0]
+    before = mine.end <= one.condition and theirs.end <= other.condition
+    return before and mine.hard and theirs.hard
 
 
 def _stance(text: str) -> _Stance:
@@ -56,6 +130,7 @@ def _stance(text: str) -> _Stance:
         words,
         frozenset(word.form for word in words if word.advice and not word.negated),
         (*_phrases(words), *_gone(text)),
+        (*_phrases(word for word in words if word.advice), *_gone(text)),
         frozenset(word.form for word in words if word.hard),
     )
 

@@ -2,8 +2,9 @@
 
 Cosine alone cannot tell (measured with MiniLM: paraphrases 0.83, negations 0.93,
 changed numbers 0.98). A duplicate is near AND says nothing the old one does not
-say; whatever else is near is related, or a conflict where numbers, names,
-identifiers or a negation differ. Neither of these two is ever dropped.
+say. Whatever else is near is broader (the old one and further advice), a conflict
+where numbers, names, identifiers or a negation differ, or related. None of these
+is ever dropped.
 """
 
 from __future__ import annotations
@@ -13,15 +14,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lessons_loop.filter.embed import Vectors
+from lessons_loop.filter.embed import Fingerprint, Vectors
 from lessons_loop.filter.models import Curated, Lesson
-from lessons_loop.promote.opposition import contradicts, missing, subsequence
+from lessons_loop.promote.addition import extends
+from lessons_loop.promote.opposition import contradicts, missing, subsequence, surely_contradicts
 from lessons_loop.promote.records import Neighbour
 from lessons_loop.promote.wording import EXCEPTIONS, TURNING, Word, has_condition, words_of
 
 DUP_THRESHOLD = 0.90
+MINILM_LEVEL = 0.04
+"""Mean cosine of the fingerprint's eight unrelated sentences (MiniLM, measured)."""
+HIGHEST_LEVEL = 0.95
 RELATED_FLOOR = 0.73
-"""Cosine from which two lessons are about the same thing (MiniLM, measured)."""
+"""Cosine on MiniLM's scale from which two lessons are about the same thing (measured)."""
+OPPOSED_FLOOR = 0.53
+"""Cosine from which identifiers alone may show a conflict."""
 SURELY_RELATED = 0.80
 LEAST_OVERLAP = 0.15
 """Below SURELY_RELATED, the share of its words a lesson must find in the other one."""
@@ -29,7 +36,9 @@ TEXT_ALONE = 0.20
 """Two texts are nearer than text and trigger together by 0.14 at most (MiniLM, measured)."""
 NEAREST = 10
 DUPLICATE, CONFLICT, RELATED, UNRELATED = "duplicate", "conflict", "related", "unrelated"
-_RANK = {DUPLICATE: 0, CONFLICT: 1, RELATED: 2, UNRELATED: 3}
+BROADER = "broader"
+"""The old one, word for word, and further advice behind it."""
+_RANK = {DUPLICATE: 0, CONFLICT: 1, RELATED: 2, BROADER: 3, UNRELATED: 4}
 
 
 class Comparison(NamedTuple):
@@ -41,18 +50,44 @@ class Comparison(NamedTuple):
     old_only: tuple[str, ...]
 
 
-def compare(new: Lesson, old: Lesson, cosine: float, threshold: float) -> Comparison:
+def level_of(model: Fingerprint | None) -> float:
+    """Return how near unrelated texts are under a model: their mean cosine."""
+    if model is None or not model.cosines:
+        return MINILM_LEVEL
+    return min(max(float(np.mean(model.cosines)), MINILM_LEVEL), HIGHEST_LEVEL)
+
+
+def on_minilm_scale(cosine: float, level: float) -> float:
+    """Return a cosine as if unrelated texts were as far apart as under MiniLM.
+
+    What brings all texts of a model close is mostly one direction they share; taking it away
+    stretches cosines from `level` to 1 evenly.
+    """
+    return 1.0 - (1.0 - cosine) * (1.0 - MINILM_LEVEL) / (1.0 - level)
+
+
+def compare(
+    new: Lesson, old: Lesson, cosine: float, threshold: float, level: float = MINILM_LEVEL
+) -> Comparison:
     """Return the relation; the same key is a duplicate whatever the cosine."""
     mine, theirs = words_of(new.text), words_of(old.text)
     new_only, old_only = missing(mine, theirs), missing(theirs, mine)
     shown = (_shown(new_only), _shown(old_only))
     if repeats(new, old, cosine, threshold):
         return Comparison(DUPLICATE, *shown)
-    far = cosine < SURELY_RELATED and _overlap(mine, theirs) < LEAST_OVERLAP
-    if cosine < RELATED_FLOOR or far:
-        return Comparison(UNRELATED, *shown)
-    conflict = contradicts(new.text, old.text)
-    return Comparison(CONFLICT if conflict else RELATED, *shown)
+    relation = _relation(new.text, old.text, on_minilm_scale(cosine, level))
+    return Comparison(relation, *shown)
+
+
+def _relation(new: str, old: str, cosine: float) -> str:
+    """Return the relation of two texts that do not say the same; cosine on MiniLM's scale."""
+    if cosine < SURELY_RELATED and _overlap(words_of(new), words_of(old)) < LEAST_OVERLAP:
+        return UNRELATED
+    if cosine < RELATED_FLOOR:
+        return CONFLICT if cosine >= OPPOSED_FLOOR and surely_contradicts(new, old) else UNRELATED
+    if contradicts(new, old):
+        return CONFLICT
+    return BROADER if extends(new, old) else RELATED
 
 
 def nearest(
@@ -62,12 +97,13 @@ def nearest(
     matrix: tuple[Sequence[str], Vectors],
     threshold: float = DUP_THRESHOLD,
     texts: Callable[[Sequence[Lesson]], Vectors] | None = None,
+    level: float = MINILM_LEVEL,
 ) -> Neighbour | None:
     """Return the curated lesson that matters most: a duplicate, a conflict, else the nearest.
 
     `vector` has shape (dimension,); `matrix` holds curated's keys and their unit rows, all
     of trigger and text. `texts` embeds texts alone: the same advice under another trigger
-    is as near as its text.
+    is as near as its text. `level` is the embedding model's, see `level_of`.
     """
     keys, vectors = matrix
     if not keys:
@@ -77,9 +113,9 @@ def nearest(
     same = [keys.index(new.key)] if new.key in curated else []
     rows = list(dict.fromkeys([*same, *top]))
     olds = [curated[keys[at]] for at in rows]
-    near = nearness(new, [old.lesson for old in olds], cosines[rows], texts)
+    near = nearness(new, [old.lesson for old in olds], cosines[rows], texts, level)
     found = [
-        _neighbour(new, old, float(cosine), threshold)
+        _neighbour(new, old, float(cosine), threshold, level)
         for old, cosine in zip(olds, near, strict=True)
     ]
     return min(found, key=lambda near: (_RANK[near.relation], -near.similarity))
@@ -90,10 +126,12 @@ def nearness(
     olds: Sequence[Lesson],
     cosines: Vectors,
     texts: Callable[[Sequence[Lesson]], Vectors] | None,
+    level: float = MINILM_LEVEL,
 ) -> Vectors:
     """Return cosines of trigger and text or of text alone, whichever is greater, per old one."""
     near = np.array(cosines, dtype=np.float32)
-    close = [at for at, cosine in enumerate(near) if cosine >= RELATED_FLOOR - TEXT_ALONE]
+    least = RELATED_FLOOR - TEXT_ALONE
+    close = [at for at, cosine in enumerate(near) if on_minilm_scale(cosine, level) >= least]
     if texts is not None and close:
         rows = texts([new, *(olds[at] for at in close)])
         near[close] = np.maximum(near[close], np.clip(rows[1:] @ rows[0], -1.0, 1.0))
@@ -115,8 +153,10 @@ def adds_advice(full: Lesson, part: Lesson) -> bool:
     return any(word.hard or (word.advice and word.clause not in shared) for word in added)
 
 
-def _neighbour(new: Lesson, old: Curated, cosine: float, threshold: float) -> Neighbour:
-    relation, new_only, old_only = compare(new, old.lesson, cosine, threshold)
+def _neighbour(
+    new: Lesson, old: Curated, cosine: float, threshold: float, level: float
+) -> Neighbour:
+    relation, new_only, old_only = compare(new, old.lesson, cosine, threshold, level)
     differences = tuple(f"+{word}" for word in new_only) + tuple(f"-{word}" for word in old_only)
     return Neighbour(old, round(cosine, 4), relation, differences)
 

@@ -35,6 +35,8 @@ _NEGATING_PHRASES = re.compile(
     r"|invece di|em vez de|in plaats van|вместо)\b",
     re.IGNORECASE,
 )
+_INSTEAD = "\u2260"
+"""Stands in for a phrase such as "instead of", padded: places in the text stay what they are."""
 _SCOPE_ENDS = word_set("when if because since so but and or then as for where wenn weil quand")
 _PHRASE_ENDS = word_set("to for on in für auf bei pour dans para en per in voor op для")
 """Words that end what stands behind "instead of": one phrase, not the rest of the clause."""
@@ -87,6 +89,8 @@ class Word(NamedTuple):
     clause: int
     advice: bool = True
     """False: it only explains why."""
+    end: int = 0
+    """Where in the text it ends."""
 
     @property
     def signed(self) -> tuple[str, bool]:
@@ -97,7 +101,7 @@ class Word(NamedTuple):
 @lru_cache(maxsize=32_768)
 def words_of(text: str) -> tuple[Word, ...]:
     """Return the meaning-carrying words of `text`, in order."""
-    marked = _NEGATING_PHRASES.sub(" instead-of ", text)
+    marked = _NEGATING_PHRASES.sub(lambda found: _INSTEAD.ljust(len(found.group())), text)
     reader = _Reader(marked)
     for chunk in _CHUNK.finditer(marked):
         reader.take(chunk.group(), marked[chunk.end() :], chunk.start())
@@ -132,7 +136,7 @@ class _Reader:
                 self.end_clause()
             return
         lower = bare.casefold().replace("’", "'")
-        if (lower in _NEGATORS and not bare.isupper()) or lower == "instead-of":
+        if (lower in _NEGATORS and not bare.isupper()) or lower == _INSTEAD:
             self._negator, self._bare_at = lower, len(self.found)
             if chunk[-1] in ".!?":
                 self.end_clause()
@@ -142,7 +146,8 @@ class _Reader:
         advice = not any(start <= place < end for start, end in self._reasons)
         words = _words(bare, lower, bool(self._negator), self._clause, first=not self.found)
         hard = any(word.hard for word in words) or place in self._quoted
-        self.found += [word._replace(advice=advice, hard=hard) for word in words]
+        end = place + len(chunk)
+        self.found += [word._replace(advice=advice, hard=hard, end=end) for word in words]
         if chunk[-1] in ".:!?":
             self._negator, self._bare_at = "", -1
             self._clause += 1
@@ -157,7 +162,7 @@ class _Reader:
     def _ends_scope(self, lower: str, rest: str) -> bool:
         if lower in ("or", "nor"):
             return not _ALTERNATIVE.match(rest)
-        return lower in _SCOPE_ENDS or (self._negator == "instead-of" and lower in _PHRASE_ENDS)
+        return lower in _SCOPE_ENDS or (self._negator == _INSTEAD and lower in _PHRASE_ENDS)
 
 
 def _negate_clause(words: list[Word], clause: int) -> list[Word]:
@@ -167,6 +172,11 @@ def _negate_clause(words: list[Word], clause: int) -> list[Word]:
 def has_condition(text: str) -> bool:
     """Say whether the advice is bound to a condition."""
     return any(word.casefold() in CONDITIONS for word in re.findall(r"\w+", text))
+
+
+def is_identifier(form: str) -> bool:
+    """Say whether a form is written as code is, not as a word or a number."""
+    return bool(_IDENTIFIER.search(form)) and not _NUMBER.match(form)
 
 
 def opposed(left: str, right: str) -> bool:

@@ -40,13 +40,23 @@ def test_minilm_separates_kinds_of_nearness(minilm: Embedder, new: str, relation
 
 
 @pytest.mark.parametrize(
-    ("new", "relation"),
+    ("new", "together", "relation"),
     [
-        ("Look a machine up by ILIKE on machine.serial_raw, never by serial_key.", "conflict"),
-        ("Find a machine by machine.serial_key; do not search serial_raw with LIKE.", "related"),
+        (
+            "Look a machine up by ILIKE on machine.serial_raw, never by serial_key.",
+            "conflict",
+            "conflict",
+        ),
+        (
+            "Find a machine by machine.serial_key; do not search serial_raw with LIKE.",
+            "unrelated",
+            "related",
+        ),
     ],
 )
-def test_other_trigger_hides_no_neighbour(minilm: Embedder, new: str, relation: str) -> None:
+def test_other_trigger_hides_no_neighbour(
+    minilm: Embedder, new: str, together: str, relation: str
+) -> None:
     known = lesson(
         "Look a machine up by equality on machine.serial_key, never by LIKE or ILIKE on "
         "serial_raw.",
@@ -57,7 +67,7 @@ def test_other_trigger_hides_no_neighbour(minilm: Embedder, new: str, relation: 
     vector, row = minilm.embed([found.embedded_text, known.embedded_text], Purpose.DOCUMENT)
     matrix = ([old.key], row[None, :])
     near = nearest(found, vector, {old.key: old}, matrix)
-    assert near is not None and near.relation == "unrelated"  # trigger and text together
+    assert near is not None and near.relation == together  # trigger and text
 
     def texts(lessons: Sequence[Lesson]) -> Vectors:
         return minilm.embed([one.text for one in lessons], Purpose.DOCUMENT)
