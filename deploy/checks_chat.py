@@ -126,7 +126,7 @@ def plugin_findings(facts: HostFacts, source: str) -> list[Finding]:
     shipped, stored = front_matter(source), front_matter(facts.source)
     if facts.source == source:
         digest = shipped.get("source_digest", "")[:12]
-        text = f"{shipped.get('version')} as this release ships it (digest {digest})"
+        text = f"{shipped.get('version')} as this release ships it, source {digest}"
         return [*found, Finding("plugin source", Level.OK, text)]
     same = stored.get("source_digest") == shipped.get("source_digest")
     text = (

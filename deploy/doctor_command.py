@@ -10,6 +10,7 @@ import typer
 
 from lessons_loop.deploy.install_command import Url
 from lessons_loop.promote.commands import LlmKey, LlmModel, LlmUrl
+from lessons_loop.promote.completion import complete_domain
 from lessons_loop.promote.options import AsJson, Embedding, StateDir
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ Domains = Annotated[
         envvar="LESSONS_DOMAIN",
         show_default=False,
         help="Domain, or a comma list; default: all there are.",
+        autocompletion=complete_domain,
     ),
 ]
 Token = Annotated[
@@ -61,10 +63,11 @@ def doctor(
     llm_api_key: LlmKey = "",
     as_json: AsJson = False,
 ) -> None:
-    """Check store, models, Open WebUI and plugin; each problem comes with its remedy.
+    """Check store, models, Open WebUI and plugin.
 
-    It changes nothing, and ends in time with everything down. Exit code 0 without
-    problems, else 1. What is not given is not checked, and said so.
+    Each problem comes with its remedy. It changes nothing, and ends in time with
+    everything down. Exit code 0 without problems, else 1. What is not given is not
+    checked, and said so.
 
     Example: lessons doctor --store ./lessons --url http://127.0.0.1:8080
     """

@@ -97,6 +97,11 @@ def open_webui_version(client: OpenWebUI) -> str:
         response = client.send("GET", "/api/version")
     except NoAnswer as error:
         reason = str(error).rpartition(" ")[2]
+        if "SSL" in reason:
+            raise NoAnswer(
+                f"{client.url} has no usable TLS {reason}: pass --url http://…,"
+                " or correct its certificate"
+            ) from None
         raise NoAnswer(
             f"nothing answers at {client.url} {reason}: start Open WebUI, or correct --url"
         ) from None

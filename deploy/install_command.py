@@ -66,7 +66,7 @@ def install(
     set_: Set = None,
     as_json: AsJson = False,
 ) -> None:
-    """Install or update the plugin in an Open WebUI that runs already.
+    """Install or update the plugin in a running Open WebUI.
 
     It is made active for all models, also where an admin had switched it off. Valves
     stay as they are, but for those given here. Running it again changes nothing.
@@ -79,15 +79,15 @@ def install(
     from lessons_loop.deploy.install import connect
     from lessons_loop.deploy.install import install as put_in_place
     from lessons_loop.deploy.plugin_file import plugin_source
-    from lessons_loop.promote.quiet import busy
+    from lessons_loop.promote.quiet import working
 
     try:
         valves = read_valves(set_ or [], store, domain, distill=distill)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     client = connect(url, token)
-    with busy("installing the plugin …"):
-        done = put_in_place(client, plugin_source(), valves)
+    with working("installing the plugin …") as at_work:
+        done = put_in_place(client, plugin_source(), valves, at_work)
     typer.echo(json.dumps(as_content(done), indent=2) if as_json else "\n".join(told(done)))
 
 

@@ -80,7 +80,7 @@ def run_over_all(flags: GateFlags, mode_name: str, llm: tuple[str, str, str]) ->
 
     def show(outcome: Outcome) -> None:
         if not flags.as_json:
-            console.print(render.outcome_line(outcome, would=would), soft_wrap=True)
+            render.print_lines(console, render.outcome_lines(outcome, would=would))
 
     opened = _opened(flags, reading=True) if mode is Mode.NONE else _opened(flags)
     with opened as session, _progress(mode) as progress:
@@ -107,10 +107,10 @@ def decide_named(
         _print_json({"dry_run": flags.dry_run, "verdicts": content})
         return
     console = render.make_console()
-    lines = [render.outcome_line(outcome, would=flags.dry_run) for outcome in outcomes]
+    shown = [render.outcome_lines(outcome, would=flags.dry_run) for outcome in outcomes]
+    lines = [line for pair in shown for line in pair]
     framed = [render.DRY_RUN, *lines, render.DRY_RUN] if flags.dry_run else lines
-    for line in framed:
-        console.print(line, soft_wrap=True)
+    render.print_lines(console, framed)
 
 
 def list_all(flags: GateFlags) -> None:
@@ -127,11 +127,11 @@ def list_all(flags: GateFlags) -> None:
     console = render.make_console()
     there = f"; this store has: {', '.join(others)}" if others else ""
     if not rows:
-        console.print(f"no candidates in {flags.domain}{there}")
+        render.print_lines(console, [f"no candidates in {flags.domain}{there}"])
     for title, wanted in (("candidates", True), ("held", False)):
         if chosen := [case for case in cases if bool(case.group.staged) is wanted]:
             console.print(f"{title}: {len(chosen)}")
-            console.print(render.waiting_table(chosen))
+            console.print(render.waiting_table(chosen, console.width))
     if unreadable:
         console.print(f"{unreadable} unreadable row(s) in staging")
 
@@ -145,8 +145,7 @@ def show_one(flags: GateFlags, prefix: str) -> None:
         _print_json(found["json"])
         return
     console = render.make_console()
-    for line in found["lines"]:
-        console.print(line, soft_wrap=True)
+    render.print_lines(console, found["lines"])
 
 
 def _find_anywhere(session: GateSession, rules: Rules, prefix: str) -> dict[str, Any]:
@@ -234,12 +233,11 @@ class ConsoleTerminal:
 
     def show(self, case: Case) -> None:
         """Print a case."""
-        for line in render.case_lines(case):
-            self.console.print(line, soft_wrap=True)
+        render.print_lines(self.console, render.case_lines(case))
 
     def say(self, text: str) -> None:
         """Print one line."""
-        self.console.print(text, soft_wrap=True)
+        render.print_lines(self.console, [text])
 
     def ask(self, question: str) -> str:
         """Return one line of input."""
@@ -286,8 +284,7 @@ def _print_report(console: Console, report: RunReport, as_json: bool) -> None:
     if as_json:
         _print_json(report.as_dict())
         return
-    for line in render.report_lines(report):
-        console.print(line, soft_wrap=True)
+    render.print_lines(console, render.report_lines(report))
 
 
 def _print_json(content: Any) -> None:

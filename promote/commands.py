@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lessons_loop.filter.errors import LessonsError
+from lessons_loop.promote.completion import complete_domain, complete_id
 from lessons_loop.promote.options import AsJson, DryRun, Embedding, StateDir, Store
 
 if TYPE_CHECKING:
     from lessons_loop.promote.command_runs import GateFlags
 
-Domain = Annotated[str, typer.Option(envvar="LESSONS_DOMAIN", help="One domain.")]
+Domain = Annotated[
+    str,
+    typer.Option(envvar="LESSONS_DOMAIN", help="One domain.", autocompletion=complete_domain),
+]
 Threshold = Annotated[
     float, typer.Option(min=0.5, max=1.0, help="Cosine from which a repetition is a duplicate.")
 ]
@@ -28,7 +32,16 @@ AllowHost = Annotated[
     list[str] | None,
     typer.Option(help="Host a lesson may name; repeatable, or comma list in LESSONS_ALLOW_HOSTS."),
 ]
-Ids = Annotated[list[str], typer.Argument(help="Ids, or their first six characters or more.")]
+Ids = Annotated[
+    list[str],
+    typer.Argument(help="Ids, or their first six characters or more.", autocompletion=complete_id),
+]
+Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="Id, or its first six characters.", autocompletion=complete_id
+    ),
+]
 Reason = Annotated[str, typer.Option(help="Why; required with ids, kept in the ledger.")]
 
 
@@ -42,7 +55,10 @@ class ReviewBy(StrEnum):
 PromoteIds = Annotated[
     list[str] | None, typer.Argument(help="Promote these; without ids: judge all candidates.")
 ]
-Supersede = Annotated[str, typer.Option(help="Id of the curated lesson that goes.")]
+Supersede = Annotated[
+    str,
+    typer.Option(help="Id of the curated lesson that goes.", autocompletion=complete_id),
+]
 ReviewFlag = Annotated[ReviewBy | None, typer.Option(help="Who reviews.")]
 LlmUrl = Annotated[
     str, typer.Option(envvar="LESSONS_LLM_URL", help="OpenAI-compatible URL of the reviewer.")
@@ -124,7 +140,7 @@ def reject(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Reject by id: candidates, held lessons, or a curated one, which is then withdrawn.
+    """Reject candidates or held lessons, or withdraw a curated one.
 
     A withdrawn lesson is recalled no more; the same advice, learned again, waits for a person.
 
@@ -145,7 +161,7 @@ def candidates(
     embedding: Embedding = "",
     as_json: AsJson = False,
 ) -> None:
-    """List what waits for a decision: candidates and held lessons.
+    """List the candidates and held lessons that wait.
 
     Example: lessons candidates --domain sql
     """
@@ -155,14 +171,16 @@ def candidates(
 
 
 def show(
-    id_: Annotated[str, typer.Argument(metavar="ID", help="Id, or its first six characters.")],
+    id_: Id,
     store: Store = "",
     domain: Domain = "sql",
     state_dir: StateDir = None,
     embedding: Embedding = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show one lesson: wording, evidence, nearest curated lesson, every decision.
+    """Show one lesson with its evidence and every decision.
+
+    It tells the nearest curated lesson, too, and what the rules say.
 
     Example: lessons show 3f2a9c
     """

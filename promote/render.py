@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -20,6 +21,10 @@ from lessons_loop.promote.run import Outcome, RunReport
 from lessons_loop.promote.similarity import UNRELATED
 
 WIDTH = 80
+LEAST_WIDTH, MOST_WIDTH = 40, 120
+_FOLDING = Console(width=WIDTH)
+_LABEL = re.compile(r"\S[^:]{0,8}:\s+|\s+(?:\| )?|[a-z ]{13} (?=[0-9a-f]{12} )")
+"""What stands before the text of a line; folded lines go on below the text."""
 DRY_RUN = "DRY RUN: nothing is written"
 PREVIEW = (
     "preview: no mode was given, nothing is written; use --review human|llm, --auto or --unattended"
@@ -42,15 +47,36 @@ _DID = {
 
 
 def make_console() -> Console:
-    """Return a console for stdout: no colours and 80 columns where it is no terminal."""
+    """Return a console for stdout: as wide as the terminal or COLUMNS, else 80 columns."""
     found = Console(highlight=False, markup=False, emoji=False)
-    wide = min(found.width, WIDTH) if found.is_terminal else WIDTH
-    return Console(highlight=False, markup=False, emoji=False, width=wide)
+    known = found.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+    width = min(max(found.width, LEAST_WIDTH), MOST_WIDTH) if known else WIDTH
+    return Console(highlight=False, markup=False, emoji=False, width=width)
+
+
+def print_lines(console: Console, lines: Iterable[str]) -> None:
+    """Print lines folded to the console's width, the rest of each below its text."""
+    for line in lines:
+        for part in folded(line, console.width):
+            console.print(part, soft_wrap=True)
+
+
+def folded(line: str, width: int) -> list[str]:
+    """Return one line as lines of at most `width` cells, broken at spaces where possible.
+
+    What follows a label stays below the text: quoted text never reaches the labels' column.
+    """
+    label = found[0] if (found := _LABEL.match(line)) else ""
+    indent = min(len(label), width // 2)
+    pieces = Text(line[indent:]).wrap(_FOLDING, width - indent, overflow="fold")
+    texts = [piece.plain.rstrip() for piece in pieces] or [""]
+    first = f"{line[:indent]}{texts[0]}".rstrip()
+    return [first, *(" " * indent + text for text in texts[1:])]
 
 
 def plain(text: str) -> str:
-    """Return text fit for a terminal: secrets masked, hidden characters written out."""
-    return reveal(mask_through(text))
+    """Return text fit for one line: secrets masked, hidden characters written out."""
+    return re.sub(r"[\n\t]", " ", reveal(mask_through(text)))
 
 
 def marked(text: str, words: Iterable[str]) -> str:
@@ -145,9 +171,9 @@ def _lesson_lines(lesson: Lesson, status: str) -> list[str]:
     ]
 
 
-def waiting_table(cases: Sequence[Case]) -> Table:
-    """Return what waits for a decision as a table of 80 columns."""
-    table = Table(box=None, pad_edge=False, header_style="bold", width=WIDTH)
+def waiting_table(cases: Sequence[Case], width: int = WIDTH) -> Table:
+    """Return what waits for a decision as a table of `width` columns."""
+    table = Table(box=None, pad_edge=False, header_style="bold", width=width)
     for name, width in (("id", 12), ("kind", 10), ("seen", 4), ("users", 5), ("relation", 9)):
         table.add_column(name, width=width, min_width=width, no_wrap=True, overflow="crop")
     table.add_column("text", ratio=1, no_wrap=True, overflow="ellipsis")
@@ -177,15 +203,15 @@ def waiting_row(case: Case) -> dict[str, Any]:
     }
 
 
-def outcome_line(outcome: Outcome, *, would: bool) -> str:
-    """Return what became of one lesson, on one line."""
+def outcome_lines(outcome: Outcome, *, would: bool) -> list[str]:
+    """Return what became of one lesson, and why."""
     verdict = outcome.verdict
     word = (_WOULD if would else _DID)[verdict.decision]
     if outcome.not_reviewed:
         word = "not reviewed"
     text = plain(outcome.lesson.text)
     why = f"{verdict.rule}: {plain(verdict.reason)}"
-    return f"{word:13} {outcome.lesson.key[:12]}  {text}\n{'':14}{why}"
+    return [f"{word:13} {outcome.lesson.key[:12]}  {text}", f"{'':14}{why}"]
 
 
 def report_lines(report: RunReport) -> list[str]:
