@@ -12,6 +12,7 @@ from lessons_loop.filter.grounds import (
     is_thin,
     label_fault,
     name_fault,
+    names_instance,
     number_fault,
 )
 from lessons_loop.filter.models import TEXT_LIMIT, TRIGGER_LIMIT, EvidenceKind, Kind
@@ -38,6 +39,7 @@ _NARRATES = re.compile(
 _STEERS = re.compile(
     r"ignore (?:all |any )?(?:previous|above|prior|other|these|the) (?:instruction|rule|lesson)"
     r"|\breviewer\s*:|pre-?approved|do not tell the user|without telling the user"
+    r"|\b(?:this|the) lesson (?:is|was|has|must|should)\b|\b(?:approved|curated|trusted) lessons?\b"
     r"|</?(?:lessons?|system|transcript)\b|\b(?-i:APPROVE|PROMOTE)\b",
     re.IGNORECASE,
 )
@@ -86,10 +88,14 @@ def recalled_again(text: str, injected: Sequence[str]) -> bool:
 def source_fault(proposal: Proposal, reading: Reading, kind: EvidenceKind) -> str | None:
     """Return the rule that names, numbers or wording of a lesson break."""
     text, trigger = proposal.text, proposal.trigger
-    instances = set(instance_values(reading))
+    instances = instance_values(reading)
     for part, symptoms in ((text, False), (trigger, True)):
+        if names_instance(part, instances):
+            return "one-off"
+        if reading.people.intersection(re.findall(r"\w+", part)):
+            return "sensitive"
         for name in names_in(part):
-            if name.written.casefold() in instances or any(p in instances for p in name.pieces):
+            if any(piece in instances for piece in name.pieces):
                 return "one-off"
             if fault := name_fault(name, reading, symptoms):
                 return fault
@@ -105,14 +111,15 @@ def source_fault(proposal: Proposal, reading: Reading, kind: EvidenceKind) -> st
 
 def good_tags(tags: Sequence[str], reading: Reading) -> tuple[str, ...]:
     """Return the tags that are short, safe and earned, at most eight."""
-    instances = set(instance_values(reading))
+    instances = instance_values(reading)
     return tuple(
         tag
         for tag in tags
         if len(tag) <= 40
         and len(tag.split()) <= 4
         and safety_fault(tag) is None
-        and tag.casefold() not in instances
+        and not names_instance(tag, instances)
+        and not reading.people.intersection(re.findall(r"\w+", tag))
         and all(name_fault(name, reading, True) is None for name in names_in(tag))
         and number_fault(tag, reading, instances, False) is None
         and label_fault(tag, reading) is None

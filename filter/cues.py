@@ -112,6 +112,29 @@ _WISHES = re.compile(
 )
 
 
+_ORDERS_LOOP = re.compile(
+    r"""\b(?:remember|memori[sz]e|save|store|keep|learn|record|add|note|adopt|accept|promote)\b
+        [^.!?\n]{0,60}\b(?:lessons?|(?:your|its|long-term)\ memory|curated)\b
+    |\b(?:remember|memori[sz]e|learn)\b[^.!?\n]{0,60}
+        \b(?:future|all|every|other)\ (?:chats?|users?|answers?|conversations?)\b
+    |\b(?:as|into)\ (?:an?\ )?(?:\w+\ ){0,2}lessons?\b|\bpre-?approved\b
+    |\b(?:merk\w*|speicher\w*|lern\w*|übernimm\w*)\b[^.!?\n]{0,60}
+        \b(?:lektion\w*|lehre|lernregel|für\ alle\ (?:chats|nutzer|benutzer))\b
+    |\b(?:retiens|mémorise\w*|enregistre\w*|souviens)\b[^.!?\n]{0,60}
+        \b(?:leçons?|ta\ mémoire|tous\ les\ (?:chats|utilisateurs))\b
+    |\b(?:recuerda|memoriza|guarda|aprende)\b[^.!?\n]{0,60}
+        \b(?:lecci[oó]n\w*|tu\ memoria|todos\ los\ (?:chats|usuarios))\b
+    |(?:记住|保存|存为|学习).{0,20}(?:教训|经验|所有(?:用户|对话))
+    |(?:教訓|レッスン)(?:として|に).{0,10}(?:覚え|保存|記憶)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def orders_loop(remark: str) -> bool:
+    """Say whether a user tells the loop what to keep, instead of saying what is so."""
+    return _ORDERS_LOOP.search(_remark_ends(remark)) is not None
+
+
 def corrects(remark: str) -> bool:
     """Say whether a user's remark rejects or corrects what was answered."""
     plain = _HARMLESS_NO.sub(" ", _remark_ends(remark))

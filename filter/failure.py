@@ -28,7 +28,8 @@ _ERROR_OPENING = re.compile(
       |(?:HTTP(?:/[\d.]+)?\s+|status(?:\s+code)?[:=\s]+)[45]\d\d\b
       |[45]\d\d\s+[A-Z]
       |ORA-\d+|SQLSTATE|[A-Z]{2,5}-\d{4,5}:
-      |curl:\ \(\d+\)|ERR_[A-Z_]+|[A-Z]+(?:_[A-Z]+)*_(?:ERROR|FAILED|FAILURE|EXCEPTION)\b
+      |\w{2,12}\ ERR!|curl:\ \(\d+\)|ERR_[A-Z_]+
+      |[A-Z]+(?:_[A-Z]+)*_(?:ERROR|FAILED|FAILURE|EXCEPTION)\b
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -46,6 +47,11 @@ _ERROR_PHRASE = re.compile(
       |already\ in\ use|(?<!\b0\ )(?<!\bno\ )failed(?!\W{0,3}0\b)
     )\b|\[(?:error|emerg|crit|fatal)\]""",
     re.VERBOSE | re.IGNORECASE,
+)
+_ERROR_START = re.compile(
+    r"(?:^|[:!]\s)(?:unable to|could not|couldn't|cannot|can't|failed to|refusing to"
+    r"|authentication (?:failed|required)|unauthori[sz]ed|not authenticated|access denied)\b",
+    re.MULTILINE | re.IGNORECASE,
 )
 _STRONG_LINE = re.compile(
     r"^(?:Traceback \(most recent|\w*(?:Error|Exception): |ERROR: |FATAL: |error: |panic: )",
@@ -79,10 +85,11 @@ def looks_failed(text: str) -> bool:
         return _object_failed(parsed)
     if parsed is not None or not stripped:
         return False
-    if len(stripped) <= _SHORT_RESULT and _ERROR_PHRASE.search(stripped):
+    short = len(stripped) <= _SHORT_RESULT
+    if short and (_ERROR_PHRASE.search(stripped) or _ERROR_START.search(stripped)):
         return True
     lines = stripped.splitlines()
-    ends = (lines[0], lines[-1]) if len(stripped) <= _SHORT_RESULT else (lines[0],)
+    ends = (lines[0], lines[-1]) if short else (lines[0],)
     return any(_ERROR_OPENING.match(line.strip()[:200]) for line in ends) or bool(
         _STRONG_LINE.search(stripped[:2000]) or _STRONG_LINE.search(stripped[-2000:])
     )

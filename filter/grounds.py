@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lessons_loop.filter.proof import DOCUMENT_TOOLS
 from lessons_loop.filter.reading import Reading
@@ -33,8 +33,32 @@ _ERROR_NUMBER = re.compile(
 _INSTANCE_KEY = re.compile(
     r"^(?:id|job|charge|customer|user|username|account|pod|host|hostname|node|to|recipient|email"
     r"|ticket|issue|order|invoice|run|build|serial|sn|device|machine|chat|channel|cursor|session"
+    r"|assignee|owner|author|reporter|created_by|login|contact|realm|tenant"
     r"|(?i:.*token)|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)_?id$).*_id"
     r"|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)Id$).*[a-z]Id)$"
+)
+_CLASS_KEY = re.compile(
+    r"^(?:model|engine|table|dataset|index|metric|measurement|field|column|type|kind|class|object"
+    r"|resource|currency|unit|schema|topic|service|image|version)$"
+)
+"""Keys whose values name a sort of thing, also where an `id` repeats them."""
+_PATH_INSTANCE = re.compile(
+    r"/(?:realms|tenants|users|customers|accounts|orgs|organi[sz]ations|teams|workspaces|projects"
+    r"|repos|issues|tickets|orders|invoices|channels|chats|devices|hosts|jobs|runs|builds|buckets"
+    r"|sites|clusters)/([\w.@-]{3,80})/"
+)
+_FLAG_INSTANCE = re.compile(
+    r"(?<![\w-])--(?:group|project|account|tenant|realm|customer|org|host|hostname|job|ticket|bucket"
+    r"|instance|device|serial)[= ][\"']?([\w.@-]{3,80})"
+)
+_LIMIT_NUMBERS = frozenset(
+    {"20", "25", "30", "50", "100", "150", "200", "250", "300", "500", "1000", "1024", "2000"}
+)
+_LIMIT_WORDS = re.compile(
+    r"\b(?:default\w*|only|limit\w*|max\w*|at most|no more than|up to|per page|page size|first"
+    r"|höchstens|maximal|nur|standard\w*|par défaut|seulement|sólo|solo|por defecto|padrão)\b"
+    r"|默认|最多|只|デフォルト|最大",
+    re.IGNORECASE,
 )
 _EVERYDAY = frozenset({"sql", "api", "json", "http", "https", "url", "id", "ok", "csv", "cc"})
 """Abbreviations that make no lesson specific."""
@@ -45,7 +69,7 @@ _COPIED_CHARACTERS = 14
 
 def name_fault(name: Name, reading: Reading, symptoms: bool) -> str | None:
     """Return why a name may not stand there; `symptoms` lets the words of errors through."""
-    own = list(reading.where("user", "call"))
+    own = reading.own
     if _stands(name, reading, own):
         return None
     prose = list(reading.where("assistant"))
@@ -76,7 +100,9 @@ def _has(pieces: frozenset[str], piece: str) -> bool:
     return piece.endswith("s") and piece[:-1] in pieces
 
 
-def number_fault(part: str, reading: Reading, instances: set[str], symptoms: bool) -> str | None:
+def number_fault(
+    part: str, reading: Reading, instances: Collection[str], symptoms: bool
+) -> str | None:
     """Return why a number of a text may not stand there: it came out of this one case."""
     failed = [p for p in reading.where("result") if reading.turns[p].failed]
     for number in numbers_in(part):
@@ -95,7 +121,7 @@ def label_fault(part: str, reading: Reading) -> str | None:
     if not all(any(serial in text for text in failed) for serial in serials_in(part)):
         return "one-off"
     told = "\n".join(reading.texts[p] for p in reading.where("result"))
-    own = "\n".join([*failed, *(reading.texts[p] for p in reading.where("user", "call"))])
+    own = "\n".join([*failed, *(reading.texts[p] for p in reading.own)])
     for version in versions_in(part):
         # Behind a colon it is an image's tag, not a version somebody asked about.
         if not re.search(rf"(?<![\w.:]){re.escape(version)}(?![\w.]\d)", own):
@@ -114,9 +140,11 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
     if first is None:
         return number in CONVERSIONS
     turn = reading.turns[first]
-    if turn.role in ("user", "call"):
+    if first in reading.own:
         return True
     if turn.role == "result":
+        if not turn.failed and number in _LIMIT_NUMBERS and _names_limit(number, part):
+            return True  # a page size, not a count of this one case
         # A limit that an error named and a later call kept to is no value that came out.
         kept = any(number in reading.numbers[p] for p in reading.where("call") if p > first)
         return turn.failed and (kept or _names_error(number, part))
@@ -130,30 +158,64 @@ def _names_error(number: str, part: str) -> bool:
     return named or bool(re.fullmatch(r"[45]\d\d", number))
 
 
-def instance_values(reading: Reading) -> Iterator[str]:
-    """Yield the values, case folded, that name one case: ids, jobs, cursors, accounts."""
+def _names_limit(number: str, part: str) -> bool:
+    place = part.find(number)
+    return _LIMIT_WORDS.search(part[max(0, place - 40) : place + 40]) is not None
+
+
+def names_instance(part: str, instances: Collection[str]) -> bool:
+    """Say whether a text names one of these single cases, given case folded."""
+    folded = part.casefold()
+    return any(
+        re.search(rf"(?<![\w-]){re.escape(value)}(?![\w-])", folded)
+        for value in instances
+        if value in folded and not value.isdigit()
+    )
+
+
+def instance_values(reading: Reading) -> frozenset[str]:
+    """Return the values, case folded, that name one case: ids, jobs, cursors, accounts."""
+    found: set[str] = set()
+    classes: set[str] = set()
     for place in reading.where("call", "result"):
+        if reading.turns[place].role == "call":
+            found |= set(_addressed_instances(reading.texts[place]))
         try:
             parsed = json.loads(reading.turns[place].text)
         except (ValueError, RecursionError):
             continue
-        yield from _instances(parsed, "", 0)
+        for key, value in _leaves(parsed, "", 0):
+            if isinstance(value, str) and _CLASS_KEY.match(key):
+                classes.add(value.casefold())
+            elif _INSTANCE_KEY.match(key):
+                found |= set(_instance(key, value))
+    return frozenset(found - classes)
 
 
-def _instances(value: object, key: str, depth: int) -> Iterator[str]:
+def _leaves(value: object, key: str, depth: int) -> Iterator[tuple[str, object]]:
     if depth > 6:
         return
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            yield from _instances(inner, str(name), depth + 1)
+            yield from _leaves(inner, str(name), depth + 1)
     elif isinstance(value, list):
         for inner in value[:200]:
-            yield from _instances(inner, key, depth + 1)
-    elif _INSTANCE_KEY.match(key):
-        if isinstance(value, int) and not isinstance(value, bool):
-            yield str(value)
-        elif isinstance(value, str) and _is_label(value, key):
-            yield value.casefold()
+            yield from _leaves(inner, key, depth + 1)
+    else:
+        yield key, value
+
+
+def _instance(key: str, value: object) -> Iterator[str]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        yield str(value)
+    elif isinstance(value, str) and _is_label(value, key):
+        yield value.casefold()
+
+
+def _addressed_instances(call: str) -> Iterator[str]:
+    """Yield what a call's paths and options name: `/realms/NAME/users`, `--project NAME`."""
+    for form in (_PATH_INSTANCE, _FLAG_INSTANCE):
+        yield from (value.casefold() for value in form.findall(call) if _is_label(value, ""))
 
 
 def _is_label(value: str, key: str) -> bool:
@@ -167,12 +229,8 @@ def _is_label(value: str, key: str) -> bool:
 def is_copied(text: str, reading: Reading) -> bool:
     """Say whether a lesson's wording comes out of good tool output or documents (T-49)."""
     lesson = _plain_words(text)
-    own = [_plain_words(reading.texts[p]) for p in reading.where("user", "call")]
-    told = [
-        _plain_words(reading.texts[p])
-        for p in reading.where("result")
-        if not _is_failure(reading, p)
-    ]
+    own = [_plain_words(reading.texts[p]) for p in reading.own]
+    told = [_plain_words(reading.texts[p]) for p in reading.told if not _is_failure(reading, p)]
     own_text = " ".join(" ".join(words) for words in own)
     told_text = " ".join(" ".join(words) for words in told)
     dense = sum(len(word) == 1 for word in lesson) * 2 > len(lesson)
@@ -206,7 +264,10 @@ def is_thin(text: str, reading: Reading) -> bool:
     """Say whether a lesson from one good call names nothing of it but the tool (`use X for Y`)."""
     if any(_is_worded(reading.texts[p]) for p in reading.proofs.confirmations):
         return False
-    own = frozenset().union(*(reading.pieces[p] for p in reading.where("user", "call")))
+    said = frozenset[str]().union(*(reading.pieces[p] for p in reading.where("user")))
+    own = frozenset[str]().union(*(reading.pieces[p] for p in reading.own))
+    if not reading.proofs.confirmations:
+        own -= said  # nothing is learned from what the user knew, unless he says that it worked
     tools = {piece for turn in reading.turns for piece in pieces_of(turn.tool)}
     named = [piece for name in names_in(text) for piece in name.pieces]
     acronyms = [word.casefold() for word in re.findall(r"\b[A-Z][A-Z0-9]{1,10}\b", text)]

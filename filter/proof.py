@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from lessons_loop.filter.cues import accepts, confirms, corrects
+from lessons_loop.filter.cues import accepts, confirms, corrects, orders_loop
 from lessons_loop.filter.failure import looks_echoed, looks_empty, looks_transient
 from lessons_loop.filter.transcript import DOCUMENT, Turn
 
@@ -58,6 +58,13 @@ class Proofs:
     def calls(self) -> dict[int, int]:
         """Position of each result's call, by the result's position."""
         return _paired_calls(self.turns)
+
+    @cached_property
+    def ordering(self) -> frozenset[int]:
+        """User turns that tell the loop what to keep: they prove nothing, and ground nothing."""
+        return frozenset(
+            p for p, turn in enumerate(self.turns) if turn.role == "user" and orders_loop(turn.text)
+        )
 
     @cached_property
     def corrections(self) -> frozenset[int]:
@@ -113,7 +120,8 @@ class Proofs:
     def _remarks(self, test: Callable[[str], bool]) -> list[int]:
         answered, found = False, []
         for position, turn in enumerate(self.turns):
-            if turn.role == "user" and answered and test(turn.text):
+            remark = turn.role == "user" and answered and position not in self.ordering
+            if remark and test(turn.text):
                 found.append(position)
             answered = answered or turn.role != "user"
         return found

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from lessons_loop.filter.people import name_words
 from lessons_loop.filter.proof import DOCUMENT_TOOLS, Proofs
 from lessons_loop.filter.redact import mask
 from lessons_loop.filter.terms import piece_index, quantities_in
@@ -32,6 +33,8 @@ class Reading:
     turns: tuple[Turn, ...]
     texts: tuple[str, ...]
     """What is shown of each turn: calls as `key: value`, masked, recalled lessons removed."""
+    people: frozenset[str] = frozenset()
+    """Words of the names of people in it; wherever they stand they are masked."""
 
     @cached_property
     def proofs(self) -> Proofs:
@@ -51,6 +54,18 @@ class Reading:
         """Return the numbers of each turn."""
         return tuple(frozenset(quantities_in(text)) for text in self.texts)
 
+    @cached_property
+    def own(self) -> tuple[int, ...]:
+        """Return the positions of calls and of the user's words, orders to the loop left out."""
+        ordering = self.proofs.ordering
+        return tuple(p for p in self.where("user", "call") if p not in ordering)
+
+    @cached_property
+    def told(self) -> tuple[int, ...]:
+        """Return the positions of what others say: results, and orders to the loop."""
+        ordering = self.proofs.ordering
+        return tuple(sorted({*self.where("result"), *ordering}))
+
     def where(self, *roles: str) -> Iterator[int]:
         """Yield the positions of turns with one of these roles."""
         return (place for place, turn in enumerate(self.turns) if turn.role in roles)
@@ -59,7 +74,9 @@ class Reading:
 def read_turns(turns: Sequence[Turn], injected: Sequence[str]) -> Reading:
     """Return the reading of a transcript; `injected` are the texts of recalled lessons."""
     recalled = [text for text in injected if len(text) >= 12]
-    return Reading(tuple(turns), tuple(_shown(turn, recalled) for turn in turns))
+    people = frozenset[str]().union(*(name_words(_bounded(turn)) for turn in turns))
+    names = _names_pattern(people)
+    return Reading(tuple(turns), tuple(_shown(turn, recalled, names) for turn in turns), people)
 
 
 def numbered_transcript(reading: Reading) -> str:
@@ -109,9 +126,20 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _shown(turn: Turn, recalled: Sequence[str]) -> str:
+def _bounded(turn: Turn) -> str:
     text = readable_call(turn.text) if turn.role == "call" else turn.text
-    text = mask(cut_middle(text, _MASK_LIMIT)).replace("</transcript", "< /transcript")
+    return cut_middle(text, _MASK_LIMIT)
+
+
+def _names_pattern(people: frozenset[str]) -> re.Pattern[str] | None:
+    words = "|".join(sorted(map(re.escape, people)))
+    return re.compile(rf"(?<![\w.])(?:{words})(?:['’]s)?(?!\w)") if words else None
+
+
+def _shown(turn: Turn, recalled: Sequence[str], names: re.Pattern[str] | None) -> str:
+    text = mask(_bounded(turn)).replace("</transcript", "< /transcript")
+    if names is not None:
+        text = names.sub("[personal: name]", text)
     for lesson in recalled:
         words = [re.escape(word) for word in lesson.split()]
         text = re.sub(r"\s+".join(words), _RECALLED_MARK, text)

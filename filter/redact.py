@@ -4,8 +4,9 @@ Covered: keys of usual providers by their prefix, JWTs, PEM blocks, authorizatio
 user:password@host, values of words such as password, token, secret, signing key (shell, env,
 JSON, YAML), cookies, signatures and tokens in addresses, webhooks of Slack, Discord and Teams,
 `-p` of docker and mysql; e-mail addresses, phone numbers with +, a label or a US or German
-mobile form, IBAN and card numbers (checksum), US social security numbers, IP addresses.
-Not covered: names of people, postal addresses, birthdays, passwords without a telling word
+mobile form, IBAN and card numbers (checksum), US social security numbers, IP addresses,
+names of people where the words around them say so (`people.py`).
+Not covered: other names of people, postal addresses, birthdays, passwords without a telling word
 beside them, secrets split over lines or encoded.
 Left alone on purpose: SQL, versions, dates, UUIDs, commit and content hashes, serial numbers,
 placeholders (`$TOKEN`, `<token>`, `...`), loopback, unspecified and documentation

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from lessons_loop.filter.people import PERSON_FORMS, is_person
+
 
 class MaskRule(NamedTuple):
     """What one kind looks like; `accept` decides on the named group `value`, or the whole."""
@@ -202,6 +204,7 @@ MASK_RULES = (
             r"|[a-z0-9-]{1,63}\.webhook\.office\.com/webhookb2)/(?P<value>[^\s\"'<>]{10,400})"
         ),
     ),
+    *(MaskRule("name", form, True, is_person) for form in PERSON_FORMS),
     MaskRule(
         "email",
         re.compile(

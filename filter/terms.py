@@ -50,7 +50,9 @@ _ONE_OFF = re.compile(
     r"|\b[A-Za-z]{2,8}_(?=[A-Za-z0-9]*[A-Z])(?=[A-Za-z0-9]*\d)[A-Za-z0-9]{8,60}\b"
 )
 _DATA_FILE = re.compile(
-    r"\b[\w-]+\.(?:parquet|csv|tsv|xlsx?|pdf|docx?|pptx?|png|jpe?g|zip|dump|bak|ipynb)\b", re.I
+    r"\b[\w-]+\.(?:parquet|csv|tsv|xlsx?|pdf|docx?|pptx?|odt|ods|png|jpe?g|gif|webp|heic|mov|mp[34]|avi|mkv"
+    r"|webm|wav|flac|zip|tgz|7z|rar|dump|bak|ipynb|eml)\b",
+    re.I,
 )
 _FULL_NAME = re.compile(r"(?<![\w.])(?=([A-ZÀ-Þ][a-zß-ÿ]+ [A-ZÀ-Þ][a-zß-ÿ]+)(?!\w))")
 _SERIAL = re.compile(
@@ -122,8 +124,8 @@ def addresses_in(text: str) -> bool:
 
 
 def versions_in(text: str) -> tuple[str, ...]:
-    """Return the versions of three and more parts."""
-    return tuple(re.findall(r"(?<![\w.])\d+(?:\.\d+){2,}(?![\w])", text))
+    """Return the versions of three or four parts; longer ones are object identifiers."""
+    return tuple(re.findall(r"(?<![\w.])\d+(?:\.\d+){2,3}(?![\w]|\.\d)", text))
 
 
 def slashed_in(text: str) -> tuple[str, ...]:

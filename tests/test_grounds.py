@@ -147,7 +147,19 @@ def test_error_words_are_no_copy() -> None:
 def test_everyday_abbreviations_are_thin(text: str) -> None:
     rows = tool("get_sum", "five in all", sql="total of May", cc="x")
     assert is_thin(text, reading(user("total of May"), *rows, assistant("five"), user("great")))
-    assert not is_thin("Give sums in JPY.", reading(user("total in JPY"), *rows, assistant("five")))
+    yen = tool("get_sum", "five in all", sql="total of May", currency="JPY")
+    assert not is_thin("Give sums in JPY.", reading(user("total"), *yen, assistant("five")))
+
+
+def test_what_the_user_said_himself_is_thin_until_he_confirms() -> None:
+    talk = (
+        user("how big is /var?"),
+        *tool("shell", "14G /var", cmd="du -sh /var"),
+        assistant("14"),
+    )
+    told = "Use du -sh /var to see how big /var is."
+    assert is_thin(told, reading(*talk, user("ok thanks")))
+    assert not is_thin(told, reading(*talk, user("that matches the report")))
 
 
 def test_worded_confirmation_is_not_thin() -> None:

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 15bb50d266cf468c6aa76dbc30c4be31fb79700ee3eb9f0881a553ee8d441f57
+source_digest: eaaa8190550ffe7dd1f2f4db561e88cf46d63ce6670df412ccb2d852d9873230
 """
 
 from __future__ import annotations
@@ -207,7 +207,8 @@ _ONE_OFF = re.compile(
 )
 _DATA_FILE = re.compile(
     r"\b[\w-]+\.(?:parquet|csv|tsv|xlsx?|pdf|docx?|pptx?|odt|ods|png|jpe?g|gif|webp|heic|mov|mp[34]|avi|mkv"
-    r"|webm|wav|flac|zip|tgz|7z|rar|dump|bak|ipynb|eml)\b", re.I
+    r"|webm|wav|flac|zip|tgz|7z|rar|dump|bak|ipynb|eml)\b",
+    re.I,
 )
 _FULL_NAME = re.compile(r"(?<![\w.])(?=([A-ZÀ-Þ][a-zß-ÿ]+ [A-ZÀ-Þ][a-zß-ÿ]+)(?!\w))")
 _SERIAL = re.compile(
@@ -575,7 +576,8 @@ _ERROR_OPENING = re.compile(
       |(?:HTTP(?:/[\d.]+)?\s+|status(?:\s+code)?[:=\s]+)[45]\d\d\b
       |[45]\d\d\s+[A-Z]
       |ORA-\d+|SQLSTATE|[A-Z]{2,5}-\d{4,5}:
-      |\w{2,12}\ ERR!|curl:\ \(\d+\)|ERR_[A-Z_]+|[A-Z]+(?:_[A-Z]+)*_(?:ERROR|FAILED|FAILURE|EXCEPTION)\b
+      |\w{2,12}\ ERR!|curl:\ \(\d+\)|ERR_[A-Z_]+
+      |[A-Z]+(?:_[A-Z]+)*_(?:ERROR|FAILED|FAILURE|EXCEPTION)\b
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -738,16 +740,17 @@ PERSON_FORMS = tuple(
         rf"(?:named|called|namens|nommée?|llamad[oa]) {_FULL_PERSON}",
     )
 )
-_NO_PERSON = frozenset(
-    "all everyone everybody team world there assistant bot chat claude gemini siri alexa copilot"
-    " zusammen leute welt support admin todos mundo tutti monde folks guys again open web red hat"
-    " server windows linux sir madam ladies hello hi".split()
+_NO_PERSON = re.compile(
+    r"\b(?:all|everyone|everybody|team|world|there|assistant|bot|chat|claude|gemini|siri|alexa"
+    r"|copilot|zusammen|leute|welt|support|admin|todos|mundo|tutti|monde|folks|guys|again|open|web"
+    r"|red|hat|server|windows|linux|sir|madam|ladies|hello|hi)\b",
+    re.IGNORECASE,
 )
 
 
 def is_person(name: str) -> bool:
     """Say whether a name found by its surroundings is none of the usual other addressees."""
-    return not _NO_PERSON.intersection(name.casefold().split())
+    return _NO_PERSON.search(name) is None
 
 
 def name_words(text: str) -> frozenset[str]:
@@ -4667,7 +4670,9 @@ _FLAG_INSTANCE = re.compile(
     r"(?<![\w-])--(?:group|project|account|tenant|realm|customer|org|host|hostname|job|ticket|bucket"
     r"|instance|device|serial)[= ][\"']?([\w.@-]{3,80})"
 )
-_LIMIT_NUMBERS = frozenset("20 25 30 50 100 150 200 250 256 300 500 512 1000 1024 2000".split())
+_LIMIT_NUMBERS = frozenset(
+    {"20", "25", "30", "50", "100", "150", "200", "250", "300", "500", "1000", "1024", "2000"}
+)
 _LIMIT_WORDS = re.compile(
     r"\b(?:default\w*|only|limit\w*|max\w*|at most|no more than|up to|per page|page size|first"
     r"|höchstens|maximal|nur|standard\w*|par défaut|seulement|sólo|solo|por defecto|padrão)\b"
@@ -4757,7 +4762,7 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
     if first in reading.own:
         return True
     if turn.role == "result":
-        if number in _LIMIT_NUMBERS and _names_limit(number, part):
+        if not turn.failed and number in _LIMIT_NUMBERS and _names_limit(number, part):
             return True  # a page size, not a count of this one case
         # A limit that an error named and a later call kept to is no value that came out.
         kept = any(number in reading.numbers[p] for p in reading.where("call") if p > first)
