@@ -60,6 +60,9 @@ def up(
         str,
         typer.Option(help="openai:MODEL@URL, sentence-transformers:NAME_OR_FOLDER or none."),
     ] = "",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print where everything is as JSON, once it is ready.")
+    ] = False,
 ) -> None:
     """Run a real Open WebUI here with everything installed.
 
@@ -71,7 +74,7 @@ def up(
     from lessons_loop.deploy.local import Options
     from lessons_loop.deploy.up import run_up
 
-    run_up(Options(data_dir, port, domain, seeds, embedding))
+    run_up(Options(data_dir, port, domain, seeds, embedding), as_json=as_json)
 
 
 @app.command()

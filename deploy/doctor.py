@@ -7,6 +7,7 @@ Not covered: whether lessons help (that is `lessons eval`), rows of staging nobo
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -138,7 +139,7 @@ def store_part(settings: Settings, answers: Mapping[str, Answer]) -> list[Findin
 
 def init_command(settings: Settings) -> str:
     """Return the command that makes the store."""
-    return f"lessons init --store {settings.store}"
+    return f"lessons init --store {shlex.quote(settings.store)}"
 
 
 def read_failure(answer: Answer) -> Finding:
@@ -173,7 +174,9 @@ def embedding_part(
     settings: Settings, answers: Mapping[str, Answer], stored: Mapping[str, Fingerprint]
 ) -> list[Finding]:
     """Say whether the gate's embedder is the one the lessons were embedded by."""
-    return checks_models.embedding_findings(stored, answers["embedding"], settings.store)
+    return checks_models.embedding_findings(
+        stored, answers["embedding"], shlex.quote(settings.store)
+    )
 
 
 def chat_part(

@@ -12,6 +12,8 @@ from lessons_loop.promote.render import plain
 LEVEL_WIDTH = len(Level.NOT_CHECKED)
 CHECK_WIDTH = 14
 INDENT = " " * (LEVEL_WIDTH + CHECK_WIDTH + 4)
+REMEDY_INDENT = " " * (LEVEL_WIDTH + 2)
+COMMANDS = ("lessons ", "chmod ", "export ", "pip ")
 
 
 def render_findings(findings: Sequence[Finding], width: int = 80) -> str:
@@ -33,12 +35,17 @@ def finding_lines(finding: Finding, width: int) -> list[str]:
 
 
 def remedy_lines(remedy: str, width: int) -> list[str]:
-    """Return the remedy; a command broken over lines can still be copied."""
-    indent = INDENT + "  "
-    if not remedy.startswith(("lessons ", "chmod ", "export ", "pip ")):
-        return wrapped(remedy, width, f"{INDENT}→ ", indent)
-    parts = wrapped(remedy, width - 2, f"{INDENT}→ ", indent)
-    return [f"{part} \\" for part in parts[:-1]] + parts[-1:]
+    """Return the remedy; a command broken over lines can still be copied into a shell."""
+    head, indent = f"{REMEDY_INDENT}→ ", REMEDY_INDENT + "  "
+    if not remedy.startswith(COMMANDS):
+        return wrapped(remedy, width, head, indent)
+    room = width - len(indent) - 2
+    if max(map(len, remedy.split(" "))) <= room:
+        parts = wrapped(remedy, width - 2, head, indent)
+        return [f"{part} \\" for part in parts[:-1]] + parts[-1:]
+    line = head + remedy
+    parts = [line[start : start + width - 1] for start in range(0, len(line), width - 1)]
+    return [f"{part}\\" for part in parts[:-1]] + parts[-1:]
 
 
 def wrapped(text: str, width: int, first: str, rest: str) -> list[str]:

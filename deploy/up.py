@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import signal
@@ -24,14 +25,18 @@ WATCH_SECONDS = 0.5
 NO_LESSONS = "none"
 
 
-def run_up(options: Options) -> None:
+def run_up(options: Options, *, as_json: bool = False) -> None:
     """Bring everything up, say where it is, watch it until Ctrl-C or SIGTERM.
 
-    Raises LessonsError when something does not start or ends on its own.
+    Raises LessonsError when something does not start or ends on its own. As JSON the
+    one document stands on stdout as soon as everything is ready.
     """
     stages = Stages()
     with local_run(options, stages) as running, asked_to_stop() as stopped:
-        Console(highlight=False).print(welcome(running), soft_wrap=True, markup=False)
+        if as_json:
+            print(json.dumps(as_content(running), indent=2), flush=True)
+        else:
+            Console(highlight=False).print(welcome(running), soft_wrap=True, markup=False)
         while not stopped.wait(WATCH_SECONDS):
             for child in running.children:
                 child.require_running()
@@ -74,6 +79,19 @@ def welcome(running: Running) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def as_content(running: Running) -> dict[str, object]:
+    """Return where everything is, for machines; the password stays in its file."""
+    return {
+        "url": running.settings.url,
+        "user": ADMIN_EMAIL,
+        "password_file": str(running.home.password_file),
+        "models": running.models.label,
+        "embedding": running.embedding.label,
+        "store": str(running.home.store.root),
+        "settings_file": str(settings_file(running).resolve()),
+    }
 
 
 def how_to_teach(running: Running) -> list[str]:
