@@ -2,6 +2,7 @@
 #
 #   make run     a real Open WebUI with everything installed     make demo    the loop as a story
 #   make test    the whole suite                                 make check   lint, types, contracts
+#   make test-browser   what people see, in a real Chromium      make bench   the figures
 #
 # TORCH: which torch to install, first and alone (a CPU build is enough; elsewhere e.g.
 #   make run TORCH='torch --index-url https://download.pytorch.org/whl/cpu')
@@ -16,7 +17,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet
 PARTS := filter promote seeds eval deploy
 
-.PHONY: run demo test check bench bundle types clean
+.PHONY: run demo test test-browser chromium check bench bundle types clean
 .DEFAULT_GOAL := check
 
 $(BIN)/python:
@@ -45,9 +46,24 @@ demo: $(VENV)/.demo
 	@$(BIN)/lessons demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m "not e2e" $(ARGS)
-	LESSONS_BUNDLE=1 $(BIN)/python -m pytest -q -m "not e2e" $(ARGS)
+	$(BIN)/python -m pytest -q -m "not e2e and not browser" $(ARGS)
+	LESSONS_BUNDLE=1 $(BIN)/python -m pytest -q -m "not e2e and not browser" $(ARGS)
 	$(BIN)/python -m pytest -q -m e2e $(ARGS)
+
+# Screenshots of every scene are kept in build/screenshots.
+test-browser: $(VENV)/.dev chromium
+	$(BIN)/python -m pytest -q -m browser $(ARGS)
+
+# Playwright's own browser is a download of its own; Debian's package does.
+chromium:
+	@if command -v chromium || command -v chromium-browser || command -v google-chrome; then exit 0; fi >/dev/null; \
+	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	if ! command -v apt-get >/dev/null || { [ "$$sudo" ] && ! command -v sudo >/dev/null; }; then \
+		echo "no Chromium here, and no way to install it: install it by hand (chromium on the PATH)" >&2; exit 1; fi; \
+	echo "installing Debian's chromium"; \
+	$$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		$$sudo apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null \
+	|| { echo "chromium could not be installed: install it by hand (chromium on the PATH)" >&2; exit 1; }
 
 # setuptools' import hook is closed to type checkers: they follow this ignored link folder.
 types:
