@@ -103,7 +103,9 @@ class LessonsValves(LenientModel):
         description="Relevance floor from 0 to 1, higher is stricter; empty: calibrated.",
     )
     recall_timeout_ms: int = Field(
-        default=1500, description="Milliseconds recall may take before the chat goes on without."
+        default=1500,
+        title="Recall Timeout (ms)",
+        description="Milliseconds recall may take before the chat goes on without.",
     )
     show_lessons: bool = Field(
         default=True, description="Show users a status line and the lessons used as sources."
@@ -119,15 +121,19 @@ class LessonsValves(LenientModel):
     )
     distill_url: str = Field(
         default="",
+        title="Distill URL",
         description="OpenAI-compatible base URL for distilling; empty: a model of this Open WebUI.",
     )
     distill_api_key: str = Field(
         default="",
+        title="Distill API Key",
         description="Key for distill_url, stored unencrypted; empty: LESSONS_LLM_API_KEY.",
         json_schema_extra=_PASSWORD,
     )
     distill_timeout_s: int = Field(
-        default=60, description="Seconds one distillation may take before it is given up."
+        default=60,
+        title="Distill Timeout (s)",
+        description="Seconds one distillation may take before it is given up.",
     )
     distill_max_lessons: int = Field(
         default=3, description="Most candidates from one exchange; 0 switches distilling off."
@@ -140,7 +146,9 @@ class LessonsValves(LenientModel):
         default=50, description="Most distillations per day and user; 0 switches distilling off."
     )
     distill_api_chats: bool = Field(
-        default=False, description="Learn from plain API chats too, not only from saved chats."
+        default=False,
+        title="Distill API Chats",
+        description="Learn from plain API chats too, not only from saved chats.",
     )
     debug: bool = Field(default=False, description="Log each decision, never any chat text.")
 

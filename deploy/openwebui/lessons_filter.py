@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: eaaa8190550ffe7dd1f2f4db561e88cf46d63ce6670df412ccb2d852d9873230
+source_digest: 8925f78361b5e5e21b9d1d3d36848584ba55710a5a92eaded2a708b327b5f9a6
 """
 
 from __future__ import annotations
@@ -1866,6 +1866,27 @@ class DailyCaps:
         return True
 
 
+class Pause:
+    """How long something that keeps failing is left alone: doubling, up to a limit."""
+
+    def __init__(self, first: float = 10.0, longest: float = 60.0) -> None:
+        self.first, self.longest = first, longest
+        self.length, self.until = 0.0, 0.0
+
+    def over(self) -> bool:
+        """Say whether it may be tried again."""
+        return time.monotonic() >= self.until
+
+    def lengthen(self) -> None:
+        """Begin the next pause, twice as long as the one before."""
+        self.length = min(self.longest, 2 * self.length or self.first)
+        self.until = time.monotonic() + self.length
+
+    def end(self) -> None:
+        """Note that it worked: the next pause is a short one again."""
+        self.length, self.until = 0.0, 0.0
+
+
 async def in_daemon_thread(work: Callable[[], Result]) -> Result:
     """Run blocking work in a thread that never holds up the server's exit."""
     loop = asyncio.get_running_loop()
@@ -2898,7 +2919,9 @@ class LessonsValves(LenientModel):
         description="Relevance floor from 0 to 1, higher is stricter; empty: calibrated.",
     )
     recall_timeout_ms: int = Field(
-        default=1500, description="Milliseconds recall may take before the chat goes on without."
+        default=1500,
+        title="Recall Timeout (ms)",
+        description="Milliseconds recall may take before the chat goes on without.",
     )
     show_lessons: bool = Field(
         default=True, description="Show users a status line and the lessons used as sources."
@@ -2914,15 +2937,19 @@ class LessonsValves(LenientModel):
     )
     distill_url: str = Field(
         default="",
+        title="Distill URL",
         description="OpenAI-compatible base URL for distilling; empty: a model of this Open WebUI.",
     )
     distill_api_key: str = Field(
         default="",
+        title="Distill API Key",
         description="Key for distill_url, stored unencrypted; empty: LESSONS_LLM_API_KEY.",
         json_schema_extra=_PASSWORD,
     )
     distill_timeout_s: int = Field(
-        default=60, description="Seconds one distillation may take before it is given up."
+        default=60,
+        title="Distill Timeout (s)",
+        description="Seconds one distillation may take before it is given up.",
     )
     distill_max_lessons: int = Field(
         default=3, description="Most candidates from one exchange; 0 switches distilling off."
@@ -2935,7 +2962,9 @@ class LessonsValves(LenientModel):
         default=50, description="Most distillations per day and user; 0 switches distilling off."
     )
     distill_api_chats: bool = Field(
-        default=False, description="Learn from plain API chats too, not only from saved chats."
+        default=False,
+        title="Distill API Chats",
+        description="Learn from plain API chats too, not only from saved chats.",
     )
     debug: bool = Field(default=False, description="Log each decision, never any chat text.")
 
@@ -4090,7 +4119,7 @@ def parse_server(setting: str) -> ServerAddress:
         raise StoreError(f"{shown} has a user or password: give the token as `chroma_token`")
     prefix = unquote(parts.path).rstrip("/")
     good = parts.scheme in _PORTS and _HOST.fullmatch(host) and _PREFIX.fullmatch(prefix)
-    if not good or port == 0 or ".." in prefix:
+    if not good or port == 0 or ".." in prefix or not cleaned.isprintable():
         raise StoreError(f"{shown} is no usable address: {_GIVE}")
     named = dict(pairs)
     tenant = named.pop("tenant", DEFAULT_TENANT)
@@ -4328,6 +4357,8 @@ def stamp_of(path: Path) -> Stamp:
 
 
 _STAGING_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}-lessons-(?:candidates|events)")
+BREATH_SECONDS = 0.02
+"""Between batches: an embedded one holds the interpreter (50 rows: 0.1 s), chats go on here."""
 SPOOL_LIMIT = 10_000
 """Files kept at most; beyond it new records are refused, with a warning."""
 
@@ -4397,6 +4428,7 @@ class Spool:
         try:
             files = list(spooled(self.paths.spool))[:most]
             for start in range(0, len(files), APPEND_BATCH):
+                time.sleep(BREATH_SECONDS if start else 0)
                 moved += self._drain_batch(files[start : start + APPEND_BATCH], seconds, refused)
         except OSError as error:
             raise StoreError(f"{self.paths.spool} cannot be emptied: {error}") from None
@@ -5851,6 +5883,8 @@ def _reply_warning(reason: str, reply: ChatReply) -> str:
 
 DISTILL_SECONDS_LIMIT = 600
 """Longest time one distillation may hold its place in the queue, whatever the valve says."""
+DRAIN_MOST = 1_000
+"""Records moved at once: the rest waits for the timer, so that chats get their turn."""
 
 
 class Exchange(NamedTuple):
@@ -5879,6 +5913,7 @@ class Learner:
         self.counts: Counter[str] = Counter()
         self._salt: bytes | None = None
         self._draining = False
+        self._pause = Pause()
 
     def offer(self, exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> None:
         """Queue what this exchange gives; cheap, called on the event loop."""
@@ -5895,14 +5930,20 @@ class Learner:
             self.worker.submit(lambda: self._distill(exchange, valves))
 
     async def drain(self) -> None:
-        """Move the spool into staging unless that is under way; warn once when it cannot."""
-        if self._draining:
+        """Move the spool's oldest records into staging unless that is under way.
+
+        Warns once when it cannot; a server that is down is left alone for a while.
+        """
+        if self._draining or not self._pause.over():
             return
         self._draining = True
         try:
-            await asyncio.to_thread(self.spool.drain)
+            await in_daemon_thread(lambda: self.spool.drain(most=DRAIN_MOST))
             self.alerts.clear("staging")
+            self._pause.end()
         except StoreError as error:
+            if isinstance(error, StoreUnreachable):
+                self._pause.lengthen()
             self.alerts.warn("staging", f"{error}; new lessons wait in {self.spool.paths.spool}")
         finally:
             self._draining = False

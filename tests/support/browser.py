@@ -73,7 +73,7 @@ class Screen:
     def shot(self, scene: str) -> None:
         """Keep what is to be seen now."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=SCREENSHOTS / f"{scene}.png")
+        self.page.screenshot(path=SCREENSHOTS / f"{scene}.png", animations="disabled")
 
     def close(self) -> None:
         """Close the window."""
