@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from lessons_loop.filter.alerts import Alerts, lessons_log
 from lessons_loop.filter.distill import Origin, distill, skip_reason
-from lessons_loop.filter.errors import ModelError, StoreError
+from lessons_loop.filter.errors import ModelError, StoreError, StoreUnreachable
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.host import ask_host_model, host_model_id
 from lessons_loop.filter.llm import ChatReply, HttpModel
@@ -26,10 +26,12 @@ from lessons_loop.filter.store import ensure_salt
 from lessons_loop.filter.text import digest
 from lessons_loop.filter.transcript import Turn, read_transcript
 from lessons_loop.filter.valves import LessonsValves
-from lessons_loop.filter.worker import DailyCaps, Seen, Worker, in_daemon_thread
+from lessons_loop.filter.worker import DailyCaps, Pause, Seen, Worker, in_daemon_thread
 
 DISTILL_SECONDS_LIMIT = 600
 """Longest time one distillation may hold its place in the queue, whatever the valve says."""
+DRAIN_MOST = 1_000
+"""Records moved at once: the rest waits for the timer, so that chats get their turn."""
 
 
 class Exchange(NamedTuple):
@@ -58,6 +60,7 @@ class Learner:
         self.counts: Counter[str] = Counter()
         self._salt: bytes | None = None
         self._draining = False
+        self._pause = Pause()
 
     def offer(self, exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> None:
         """Queue what this exchange gives; cheap, called on the event loop."""
@@ -74,14 +77,20 @@ class Learner:
             self.worker.submit(lambda: self._distill(exchange, valves))
 
     async def drain(self) -> None:
-        """Move the spool into staging unless that is under way; warn once when it cannot."""
-        if self._draining:
+        """Move the spool's oldest records into staging unless that is under way.
+
+        Warns once when it cannot; a server that is down is left alone for a while.
+        """
+        if self._draining or not self._pause.over():
             return
         self._draining = True
         try:
-            await asyncio.to_thread(self.spool.drain)
+            await in_daemon_thread(lambda: self.spool.drain(most=DRAIN_MOST))
             self.alerts.clear("staging")
+            self._pause.end()
         except StoreError as error:
+            if isinstance(error, StoreUnreachable):
+                self._pause.lengthen()
             self.alerts.warn("staging", f"{error}; new lessons wait in {self.spool.paths.spool}")
         finally:
             self._draining = False

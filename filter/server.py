@@ -82,7 +82,7 @@ def parse_server(setting: str) -> ServerAddress:
         raise StoreError(f"{shown} has a user or password: give the token as `chroma_token`")
     prefix = unquote(parts.path).rstrip("/")
     good = parts.scheme in _PORTS and _HOST.fullmatch(host) and _PREFIX.fullmatch(prefix)
-    if not good or port == 0 or ".." in prefix:
+    if not good or port == 0 or ".." in prefix or not cleaned.isprintable():
         raise StoreError(f"{shown} is no usable address: {_GIVE}")
     named = dict(pairs)
     tenant = named.pop("tenant", DEFAULT_TENANT)

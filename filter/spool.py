@@ -29,6 +29,8 @@ from lessons_loop.filter.store import (
 )
 
 _STAGING_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}-lessons-(?:candidates|events)")
+BREATH_SECONDS = 0.02
+"""Between batches: an embedded one holds the interpreter (50 rows: 0.1 s), chats go on here."""
 SPOOL_LIMIT = 10_000
 """Files kept at most; beyond it new records are refused, with a warning."""
 
@@ -98,6 +100,7 @@ class Spool:
         try:
             files = list(spooled(self.paths.spool))[:most]
             for start in range(0, len(files), APPEND_BATCH):
+                time.sleep(BREATH_SECONDS if start else 0)
                 moved += self._drain_batch(files[start : start + APPEND_BATCH], seconds, refused)
         except OSError as error:
             raise StoreError(f"{self.paths.spool} cannot be emptied: {error}") from None

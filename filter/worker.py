@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import threading
+import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -132,6 +133,27 @@ class DailyCaps:
         self.total += 1
         self.users[user] += 1
         return True
+
+
+class Pause:
+    """How long something that keeps failing is left alone: doubling, up to a limit."""
+
+    def __init__(self, first: float = 10.0, longest: float = 60.0) -> None:
+        self.first, self.longest = first, longest
+        self.length, self.until = 0.0, 0.0
+
+    def over(self) -> bool:
+        """Say whether it may be tried again."""
+        return time.monotonic() >= self.until
+
+    def lengthen(self) -> None:
+        """Begin the next pause, twice as long as the one before."""
+        self.length = min(self.longest, 2 * self.length or self.first)
+        self.until = time.monotonic() + self.length
+
+    def end(self) -> None:
+        """Note that it worked: the next pause is a short one again."""
+        self.length, self.until = 0.0, 0.0
 
 
 async def in_daemon_thread(work: Callable[[], Result]) -> Result:

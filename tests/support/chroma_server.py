@@ -10,22 +10,30 @@ Tests that kill, freeze or restart a server start their own: `with ChromaServer(
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import socket
 import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
 import requests
 from chromadb.api.client import AdminClient
 from chromadb.config import Settings
 
+from lessons_loop.filter.embed import Purpose, fingerprint
+from lessons_loop.filter.models import Curated, Record
 from lessons_loop.filter.server import ServerAddress, open_server, parse_server
 from lessons_loop.filter.store import collection_names
+from lessons_loop.promote.calibrate import calibrate
+from lessons_loop.promote.curated import Header
+from support.gate import HashEmbedder
 
 COSINE = {"hnsw": {"space": "cosine"}}
 
@@ -140,7 +148,7 @@ def prepare(address: ServerAddress, *domains: str) -> None:
             client.create_database(database, tenant=address.tenant)
     for domain in domains:
         names = collection_names(domain)
-        header = {"schema": 1, "domain": domain, "rev": 0, "embedding": "", "calibrated_rev": -1}
+        header = Header(domain=domain, state_id="test", state_dir="elsewhere").model_dump()
         with contextlib.closing(open_server(address, "curated")) as curated:  # type: ignore[type-var]
             create(curated, names["curated"], header)
         with contextlib.closing(open_server(address, "staging")) as staging:  # type: ignore[type-var]
@@ -161,3 +169,51 @@ def rows_of(url: str, database: str, name: str) -> dict[str, Any]:
     with contextlib.closing(client):
         found = client.get_collection(name, embedding_function=None).get()
     return dict(found)
+
+
+def put_curated(
+    url: str,
+    lessons: Sequence[Curated],
+    embedder: HashEmbedder | None,
+    rev: int = 1,
+    **header: Any,
+) -> None:
+    """Write the lessons of one domain as the gate does: rows, then the header with the floors."""
+    domain = lessons[0].lesson.domain if lessons else "sql"
+    dimension = embedder.dimension if embedder else 1
+    vectors = np.ones((len(lessons), dimension), np.float32)
+    if embedder and lessons:
+        vectors = embedder.embed([c.lesson.embedded_text for c in lessons], Purpose.DOCUMENT)
+    floors = calibrate(lessons, vectors if embedder else None, embedder)
+    client: Any = open_server(parse_server(url), "curated")
+    with contextlib.closing(client):
+        collection = client.get_collection(
+            collection_names(domain)["curated"], embedding_function=None
+        )
+        if old := collection.get(include=[])["ids"]:
+            collection.delete(ids=old)
+        put_rows(collection, [c.to_record() for c in lessons], vectors)
+        own = Header(
+            domain=domain,
+            state_id="test",
+            state_dir="elsewhere",
+            embedding=fingerprint(embedder).model_dump_json() if embedder else "",
+            rev=rev,
+            floor=-1.0 if floors.floor is None else floors.floor,
+            lexical_floor=floors.lexical_floor,
+            mean=json.dumps(floors.mean) if floors.mean else "",
+            calibrated_rev=rev,
+        )
+        collection.modify(metadata=own.model_dump() | header)
+
+
+def put_rows(collection: Any, records: Sequence[Record], vectors: Any) -> None:
+    """Add rows with their vectors."""
+    for start in range(0, len(records), 500):
+        batch = records[start : start + 500]
+        collection.add(
+            ids=[r.id for r in batch],
+            documents=[r.document for r in batch],
+            metadatas=[dict(r.metadata) for r in batch],
+            embeddings=[*map(list, vectors[start : start + 500].tolist())],
+        )
