@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from lessons_loop.eval import distill_command, gate_command
+from lessons_loop.eval import distill_command, gate_command, neardup_command
 
 
 def register(app: typer.Typer) -> None:
@@ -18,6 +18,7 @@ def register(app: typer.Typer) -> None:
     group.callback()(_group)
     distill_command.register(group)
     gate_command.register(group)
+    neardup_command.register(group)
     app.add_typer(group)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +11,14 @@ import numpy as np
 from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.models import Lesson, Status
 from lessons_loop.promote.findings import Finding
-from lessons_loop.promote.gate import Rules, Situation, examine, judge
+from lessons_loop.promote.gate import RELATION_REASONS, Rules, Situation, examine, judge
 from lessons_loop.promote.groups import Group
+from lessons_loop.promote.judge import Judgement, PairJudge, relation_after
 from lessons_loop.promote.records import Archived, Neighbour, Verdict
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.similarity import (
     DUPLICATE,
+    RELATED,
     TEXT_ALONE,
     level_of,
     nearest,
@@ -24,6 +26,8 @@ from lessons_loop.promote.similarity import (
     repeats,
 )
 
+MOST_JUDGED = 3
+"""Neighbours a model is asked about for one lesson; a further related one holds it."""
 OUT = (Status.REJECTED, Status.STALE, Status.SUPERSEDED)
 
 
@@ -36,6 +40,16 @@ class Case:
     findings: tuple[Finding, ...]
     history: tuple[dict[str, Any], ...] = ()
     """Earlier decisions from the ledger, oldest first."""
+    judgement: Judgement | None = None
+    """What a model said about it and its neighbour."""
+
+
+def ask_judge(case: Case, judge: PairJudge) -> Case:
+    """Return the case with a model's judgement on it and its neighbour, where there is one."""
+    near = case.verdict.neighbour
+    if near is None:
+        return case
+    return replace(case, judgement=judge.judge(case.group.lesson, near.curated.lesson))
 
 
 class Casebook:
@@ -61,10 +75,10 @@ class Casebook:
         """Return unit rows of the texts without their triggers; raise EmbedError."""
         return self.session.embed([lesson.text for lesson in lessons])
 
-    def case(self, group: Group) -> Case:
-        """Judge a group against curated and archive as they stand now."""
+    def case(self, group: Group, near: Neighbour | None = None) -> Case:
+        """Judge a group against curated and archive as they stand now; `near`: as judged."""
         earlier = self.earlier(group.lesson)
-        situation = Situation(self.neighbour(group.lesson), earlier, self.compares)
+        situation = Situation(near or self.neighbour(group.lesson), earlier, self.compares)
         verdict = judge(group, situation, self.rules)
         if verdict.neighbour is None:
             verdict = replace(verdict, neighbour=situation.neighbour)
@@ -72,11 +86,40 @@ class Casebook:
         keys = {group.key, *(row.lesson.key for row in earlier)}
         return Case(group, verdict, findings, tuple(self.decisions(keys)))
 
+    def judged(self, case: Case, judge: PairJudge) -> Case:
+        """Return a related case as a model's judgements leave it.
+
+        A neighbour that is no obstacle is set aside and the next one looked at.
+        """
+        aside: list[str] = []
+        while case.verdict.rule == RELATED and len(aside) < MOST_JUDGED:
+            asked = ask_judge(case, judge)
+            near, said = asked.verdict.neighbour, asked.judgement
+            if near is None or said is None:
+                return case
+            case = self._settled(asked, near, said)
+            if case.verdict.rule in RELATION_REASONS:
+                return case
+            aside.append(near.curated.key)
+            following = self.neighbour(case.group.lesson, aside)
+            if following is not None and following.relation in RELATION_REASONS:
+                case = self.case(case.group, following)
+        return case
+
+    def _settled(self, case: Case, near: Neighbour, said: Judgement) -> Case:
+        relation = relation_after(said, case.group.lesson, near.curated.lesson)
+        verdict = self.case(case.group, replace(near, relation=relation)).verdict
+        if verdict.rule == RELATED:
+            verdict = replace(verdict, reason=f"{verdict.reason}; {said.told()}")
+        elif verdict.rule == relation:
+            verdict = replace(verdict, reason=said.told(), actor=said.actor)
+        return replace(case, verdict=verdict)
+
     def recase(self, case: Case, lesson: Lesson) -> Case:
         """Judge the same sightings again under another wording."""
         return self.case(replace(case.group, lesson=lesson))
 
-    def neighbour(self, lesson: Lesson) -> Neighbour | None:
+    def neighbour(self, lesson: Lesson, aside: Collection[str] = ()) -> Neighbour | None:
         """Return the curated lesson that matters most; without an embedder, an equal one."""
         curated = self.session.curated
         if not self.compares:
@@ -85,7 +128,8 @@ class Casebook:
         matrix = self.session.nearest_vectors()
         threshold = self.rules.dup_threshold
         vector = self.vector(lesson)
-        return nearest(lesson, vector, curated, matrix, threshold, self.texts, self._level())
+        level = self._level()
+        return nearest(lesson, vector, curated, matrix, threshold, self.texts, level, aside)
 
     def _level(self) -> float:
         return level_of(self.session.holdings.model)

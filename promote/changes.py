@@ -26,6 +26,7 @@ from lessons_loop.filter.models import (
 from lessons_loop.filter.text import shorten
 from lessons_loop.promote.findings import Finding
 from lessons_loop.promote.groups import Group
+from lessons_loop.promote.judge import Judgement
 from lessons_loop.promote.masking import mask_through
 from lessons_loop.promote.records import Action, Archived, Change, Decision, Neighbour, Verdict
 
@@ -50,6 +51,8 @@ class Resolution:
     """The curated lesson that goes."""
     history: tuple[dict[str, Any], ...] = ()
     """Earlier decisions on the same lesson, oldest first."""
+    judgement: Judgement | None = None
+    """What a model said about it and its neighbour."""
 
 
 def promote_change(found: Resolution, vectors: Vectors) -> Change:
@@ -166,6 +169,8 @@ def payload_of(found: Resolution) -> dict[str, object]:
         content["edited"] = found.edited.model_dump(mode="json")
     if found.replaces:
         content["replaces"] = found.replaces.model_dump(mode="json")
+    if found.judgement:
+        content["judged"] = describe_judgement(found.judgement)
     if found.history:
         content["history"] = list(found.history)
     return dict(masked_values(content))
@@ -188,6 +193,13 @@ def describe_finding(finding: Finding) -> dict[str, str]:
         "severity": finding.severity.value,
         "sentence": finding.sentence,
     }
+
+
+def describe_judgement(said: Judgement | None) -> dict[str, Any] | None:
+    """Return a model's judgement as plain values."""
+    if said is None:
+        return None
+    return {"word": said.word.value, "reason": said.reason, "actor": said.actor.model_dump()}
 
 
 def describe_neighbour(near: Neighbour | None) -> dict[str, Any] | None:

@@ -24,6 +24,7 @@ from lessons_loop.promote.changes import masked_values
 from lessons_loop.promote.embedders import parse_embedding
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.gathering import no_progress
+from lessons_loop.promote.judge import judge_at
 from lessons_loop.promote.lookup import (
     check_prefix,
     decide,
@@ -85,7 +86,8 @@ def run_over_all(flags: GateFlags, mode_name: str, llm: tuple[str, str, str]) ->
     opened = _opened(flags, reading=True) if mode is Mode.NONE else _opened(flags)
     with opened as session, _progress(mode) as progress:
         options = RunOptions(mode, flags.rules())
-        report = run_gate(session, options, reviewer, show, progress)
+        judge = judge_at(*llm) if mode in (Mode.LLM, Mode.HUMAN) else None
+        report = run_gate(session, options, reviewer, show, progress, judge)
         report.dry_run = flags.dry_run
     _print_report(console, report, flags.as_json)
     if report.error:

@@ -61,7 +61,11 @@ Supersede = Annotated[
 ]
 ReviewFlag = Annotated[ReviewBy | None, typer.Option(help="Who reviews.")]
 LlmUrl = Annotated[
-    str, typer.Option(envvar="LESSONS_LLM_URL", help="OpenAI-compatible URL of the reviewer.")
+    str,
+    typer.Option(
+        envvar="LESSONS_LLM_URL",
+        help="OpenAI-compatible URL: reviews, and compares related lessons.",
+    ),
 ]
 LlmModel = Annotated[str, typer.Option(envvar="LESSONS_LLM_MODEL", help="Model that reviews.")]
 LlmKey = Annotated[

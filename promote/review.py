@@ -13,32 +13,25 @@ from typing import Protocol
 import yaml
 
 from lessons_loop.filter.errors import InvalidLesson, ModelError
-from lessons_loop.filter.llm import ChatReply
 from lessons_loop.filter.models import Curated, Kind, Lesson
+from lessons_loop.promote.asking import AskModel
 from lessons_loop.promote.cases import Case
-from lessons_loop.promote.hidden import strip_hidden
+from lessons_loop.promote.hidden import reveal, strip_hidden
+from lessons_loop.promote.judge_prompt import Word
 from lessons_loop.promote.lint import blocking
-from lessons_loop.promote.records import Actor, Decision
+from lessons_loop.promote.masking import mask_through
+from lessons_loop.promote.records import Actor, Decision, Neighbour
 from lessons_loop.promote.review_prompt import (
     REVIEW_PROMPT_VERSION,
     read_review,
     review_messages,
 )
 from lessons_loop.promote.run import Review
-from lessons_loop.promote.similarity import CONFLICT
+from lessons_loop.promote.similarity import BROADER, CONFLICT
 
 QUESTION = "promote? [y]es [n]o [e]dit [s]kip [q]uit (Enter: skip) "
 
 ANSWERS = ("", "y", "yes", "n", "no", "e", "edit", "s", "skip", "q", "quit")
-
-
-class AskModel(Protocol):
-    """What a reviewing model must be able to do."""
-
-    model: str
-
-    def ask(self, messages: list[dict[str, str]], max_tokens: int = 1500) -> ChatReply:
-        """Return the reply; raise ModelError."""
 
 
 class ModelReviewer:
@@ -93,7 +86,7 @@ class HumanReviewer:
 
     def _asked(self, case: Case, recase: Callable[[Lesson], Case]) -> Review:
         present, edited = case, None
-        self.terminal.show(present)
+        self._show(present)
         while True:
             answer = self._answer()
             if answer == "q":
@@ -103,11 +96,16 @@ class HumanReviewer:
             if answer == "e":
                 if lesson := self._edited(present.group.lesson):
                     edited, present = lesson, recase(lesson)
-                    self.terminal.show(present)
+                    self._show(present)
             elif answer == "n":
                 return self._decided(Decision.REJECT, self._reason())
             elif answer == "y" and (review := self._promoted(present, edited)):
                 return review
+
+    def _show(self, case: Case) -> None:
+        self.terminal.show(case)
+        if case.judgement is not None:
+            self.terminal.say(f"judge:     {reveal(mask_through(case.judgement.told()))}")
 
     def _answer(self) -> str:
         """Return the first letter of a known answer: `yesterday` is none."""
@@ -126,9 +124,9 @@ class HumanReviewer:
 
     def _replaced(self, case: Case) -> Curated | None:
         near = case.verdict.neighbour
-        if near is None or near.relation != CONFLICT:
+        if near is None or not (word := _standing(case, near)):
             return None
-        question = f"retire the conflicting lesson {near.curated.key[:12]}? [y/N] "
+        question = f"retire the {word} lesson {near.curated.key[:12]}? [y/N] "
         return near.curated if self.terminal.ask(question).strip().casefold() == "y" else None
 
     def _reason(self) -> str:
@@ -149,6 +147,16 @@ class HumanReviewer:
 
     def _decided(self, decision: Decision, reason: str, *, stop: bool = False) -> Review:
         return Review(decision, reason, Actor(kind="human", name=self.name), stop=stop)
+
+
+def _standing(case: Case, near: Neighbour) -> str:
+    """Return what the nearest lesson is to one that may take its place; empty: keep both."""
+    said = case.judgement.word if case.judgement else None
+    if near.relation == CONFLICT or said is Word.CONTRADICTS:
+        return "conflicting"
+    if near.relation == BROADER or said is Word.BROADER:
+        return "narrower"
+    return ""
 
 
 def lesson_as_yaml(lesson: Lesson) -> str:

@@ -1,20 +1,17 @@
 """What a reviewing model is asked, and how its answer is read.
 
 The candidate reaches the model as one line of JSON, never as text of the prompt.
-A verdict counts only from the last line, in exactly one form, after reasons;
-everything else is no decision.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, NamedTuple
 
-from lessons_loop.filter.errors import UnreadableReply
 from lessons_loop.filter.llm import ChatReply
 from lessons_loop.filter.models import KIND_MEANINGS
-from lessons_loop.filter.text import scrub, shorten
+from lessons_loop.filter.text import scrub
+from lessons_loop.promote.asking import read_verdict
 from lessons_loop.promote.cases import Case
 from lessons_loop.promote.lint_safety import find_injection
 from lessons_loop.promote.masking import mask_through
@@ -23,13 +20,6 @@ from lessons_loop.promote.records import Decision
 REVIEW_PROMPT_VERSION = "review-1"
 _OPEN, _CLOSE = "<<<CANDIDATE", "CANDIDATE>>>"
 _SHOWN_SIGHTINGS = 3
-_THINKING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.IGNORECASE | re.DOTALL)
-_OPEN_THINKING = re.compile(r"<(?:think|thinking|reasoning)>", re.IGNORECASE)
-_FENCE = re.compile(r"^```[a-z]*\s*|\s*```$", re.IGNORECASE)
-_VERDICT_LINE = re.compile(r"^[*_`#>\s]*VERDICT[*_`]*\s*[:：][*_`\s]*(PROMOTE|REJECT)[*_`\s]*[.]?$")
-_ANY_VERDICT = re.compile(r"VERDICT[*_`]*\s*[:：][*_`\s]*([A-Z]+)", re.IGNORECASE)
-REASON_LEAST = 10
-REASON_LIMIT = 400
 
 
 class ReadReview(NamedTuple):
@@ -50,40 +40,8 @@ def review_messages(case: Case) -> list[dict[str, str]]:
 
 def read_review(reply: ChatReply) -> ReadReview:
     """Return the verdict; raise UnreadableReply when there is none beyond doubt."""
-    if reply.finish_reason == "length":
-        raise UnreadableReply("the review was cut off before its verdict")
-    text = _THINKING.sub("", reply.text).strip()
-    if _OPEN_THINKING.search(text):
-        raise UnreadableReply("the review was cut off while thinking")
-    if found := _from_json(text):
-        return found
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    last = _VERDICT_LINE.match(lines[-1]) if lines else None
-    named = {word.upper() for word in _ANY_VERDICT.findall(text)}
-    if last is None or named != {last.group(1)}:
-        raise UnreadableReply("the review has no single VERDICT line at its end")
-    return _checked(last.group(1), " ".join(lines[:-1]))
-
-
-def _from_json(text: str) -> ReadReview | None:
-    bare = _FENCE.sub("", text).strip()
-    if not bare.startswith("{"):
-        return None
-    try:
-        found = json.loads(bare)
-    except ValueError:
-        return None
-    reasons = [found.get(name) for name in ("reasoning", "reason", "reasons")]
-    word = found.get("verdict", found.get("VERDICT"))
-    if word not in ("PROMOTE", "REJECT"):
-        raise UnreadableReply("the review's verdict is neither PROMOTE nor REJECT")
-    return _checked(word, " ".join(str(reason) for reason in reasons if reason))
-
-
-def _checked(word: str, reason: str) -> ReadReview:
-    if len(reason) < REASON_LEAST:
-        raise UnreadableReply("the review gives no reason")
-    return ReadReview(Decision(word.lower()), shorten(mask_through(reason), REASON_LIMIT))
+    found = read_verdict(reply, ("PROMOTE", "REJECT"), "review")
+    return ReadReview(Decision(found.word.lower()), found.reason)
 
 
 def _instructions() -> str:

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple, Protocol
 
 from lessons_loop.filter.errors import ModelError
 from lessons_loop.filter.models import Curated, Lesson
-from lessons_loop.promote.cases import Case, Casebook
+from lessons_loop.promote.cases import Case, Casebook, ask_judge
 from lessons_loop.promote.changes import (
     Resolution,
     archive_change,
     describe_finding,
+    describe_judgement,
     describe_neighbour,
     duplicate_change,
     masked_lesson,
@@ -29,8 +30,10 @@ from lessons_loop.promote.fold import fold_events
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.gathering import Progress, gather, no_progress
 from lessons_loop.promote.groups import Group
+from lessons_loop.promote.judge import PairJudge
 from lessons_loop.promote.records import Actor, Decision, Verdict
 from lessons_loop.promote.session import GateSession
+from lessons_loop.promote.similarity import CONFLICT, RELATED
 
 FAILURES_IN_A_ROW = 3
 
@@ -93,6 +96,7 @@ class Outcome:
             "sightings": group.sightings,
             "users": group.users,
             "neighbour": describe_neighbour(self.case.verdict.neighbour),
+            "judged": describe_judgement(self.case.judgement),
             "findings": [describe_finding(finding) for finding in self.case.findings],
         }
 
@@ -110,7 +114,9 @@ class RunReport:
     folded: int = 0
     unreadable: int = 0
     error: str = ""
-    """Why the review ended early; empty when it did not."""
+    """Why the review, or judging, ended early; empty when it did not."""
+    judged: Counter[str] = field(default_factory=Counter)
+    """Judgements of a model on related lessons, by word."""
 
     def counts(self) -> dict[str, int]:
         """Return how many groups went which way, and what else was counted."""
@@ -136,6 +142,7 @@ class RunReport:
             "dry_run": self.dry_run,
             "candidates": self.candidates,
             "counts": self.counts(),
+            "judged": dict(self.judged),
             "error": self.error,
             "verdicts": [outcome.as_dict() for outcome in self.outcomes],
         }
@@ -147,8 +154,12 @@ def run_gate(
     reviewer: Reviewer | None = None,
     show: Callable[[Outcome], None] = lambda outcome: None,
     progress: Progress = no_progress,
+    judge: PairJudge | None = None,
 ) -> RunReport:
-    """Run the gate once; raise StoreError or EmbedError with earlier decisions kept."""
+    """Run the gate once; raise StoreError or EmbedError with earlier decisions kept.
+
+    `judge` is asked about lessons that rules call related to a curated one.
+    """
     report = RunReport(session.run, session.domain, options.mode, session.dry_run)
     if options.mode is not Mode.NONE:
         report.folded = fold_events(session).events
@@ -157,7 +168,7 @@ def run_gate(
     book = Casebook(session, options.rules)
     found = gather(book, candidates, progress)  # held lessons are for a person only
     groups = [group for group in found if group.staged or options.mode is Mode.HUMAN]
-    driver = _Driver(session, book, options, reviewer, report)
+    driver = _Driver(session, book, options, reviewer, report, judge)
     for done, group in enumerate(groups):
         progress("judging", done, len(groups))
         outcome = driver.decide(group)
@@ -166,6 +177,8 @@ def run_gate(
         if driver.stopped:
             break
     progress("judging", len(groups), len(groups))
+    if judge is not None:
+        report.judged, report.error = judge.counts, report.error or judge.ended
     return report
 
 
@@ -179,17 +192,19 @@ class _Driver:
         options: RunOptions,
         reviewer: Reviewer | None,
         report: RunReport,
+        judge: PairJudge | None,
     ) -> None:
         self.session = session
         self.book = book
         self.mode = options.mode
         self.reviewer = reviewer
         self.report = report
+        self.judge = judge
         self.stopped = False
         self._failures = 0
 
     def decide(self, group: Group) -> Outcome:
-        case = self.book.case(group)
+        case = self._judged(self.book.case(group))
         if self.mode is Mode.NONE or case.verdict.decision is Decision.SKIP:
             return Outcome(case, _preview(case.verdict), group.lesson)
         asked = case.verdict.decision is Decision.PROMOTE or (
@@ -202,6 +217,15 @@ class _Driver:
         if self.reviewer is None:
             return Outcome(case, _preview(case.verdict), group.lesson)
         return self._reviewed(case, self.reviewer)
+
+    def _judged(self, case: Case) -> Case:
+        """Ask the judge: under a model's review it settles related lessons, a person is told."""
+        if self.judge is None or case.verdict.rule not in (RELATED, CONFLICT):
+            return case
+        if self.mode is Mode.HUMAN:
+            return ask_judge(case, self.judge)
+        settles = self.mode is Mode.LLM and case.verdict.rule == RELATED
+        return self.book.judged(case, self.judge) if settles else case
 
     def _reviewed(self, case: Case, reviewer: Reviewer) -> Outcome:
         if self.report.error:
@@ -235,6 +259,7 @@ class _Driver:
             edited=edited,
             replaces=review.replaces if review else None,
             history=case.history,
+            judgement=case.judgement,
         )
         apply_resolution(self.session, resolution)
         return Outcome(case, verdict, edited or case.group.lesson)

@@ -9,7 +9,8 @@ is ever dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -98,20 +99,25 @@ def nearest(
     threshold: float = DUP_THRESHOLD,
     texts: Callable[[Sequence[Lesson]], Vectors] | None = None,
     level: float = MINILM_LEVEL,
+    aside: Collection[str] = (),
 ) -> Neighbour | None:
     """Return the curated lesson that matters most: a duplicate, a conflict, else the nearest.
 
     `vector` has shape (dimension,); `matrix` holds curated's keys and their unit rows, all
     of trigger and text. `texts` embeds texts alone: the same advice under another trigger
-    is as near as its text. `level` is the embedding model's, see `level_of`.
+    is as near as its text. `level` is the embedding model's, see `level_of`; keys in
+    `aside` are passed over.
     """
     keys, vectors = matrix
     if not keys:
         return None
     cosines = np.clip(vectors @ vector, -1.0, 1.0)
-    top = [int(at) for at in np.argsort(-cosines, kind="stable")[:NEAREST]]
+    order = (int(at) for at in np.argsort(-cosines, kind="stable"))
+    top = islice((at for at in order if keys[at] not in aside), NEAREST)
     same = [keys.index(new.key)] if new.key in curated else []
     rows = list(dict.fromkeys([*same, *top]))
+    if not rows:
+        return None
     olds = [curated[keys[at]] for at in rows]
     near = nearness(new, [old.lesson for old in olds], cosines[rows], texts, level)
     found = [
@@ -143,6 +149,20 @@ def repeats(new: Lesson, old: Lesson, cosine: float, threshold: float = DUP_THRE
     if new.key == old.key:
         return True
     return cosine >= threshold and _repeats(new, old, words_of(new.text), words_of(old.text))
+
+
+def may_fold(new: Lesson, old: Lesson) -> bool:
+    """Say whether `new` could be `old` in other words: nothing in it that decides differs."""
+    mine, theirs = words_of(new.text), words_of(old.text)
+    forms = {word.form for word in theirs}
+    for word in missing(mine, theirs):
+        turns = {word.form, word.shown.casefold()} & TURNING
+        if word.hard or word.negated or word.form in forms or turns:
+            return False
+    if has_condition(old.text) and not has_condition(new.text):
+        return False
+    kept = not _takes_back(theirs) - _takes_back(mine) and _same_situation(new, old)
+    return kept and not contradicts(new.text, old.text)
 
 
 def adds_advice(full: Lesson, part: Lesson) -> bool:
