@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from lessons_loop.filter.errors import LessonsError
-from lessons_loop.promote.options import AsJson, DryRun, Embedding, StateDir, Store
+from lessons_loop.promote.options import AsJson, DryRun, Embedding, StateDir, require_store
 from lessons_loop.promote.quiet import busy
+from lessons_loop.seeds.import_command import import_rules
 
 if TYPE_CHECKING:
     from lessons_loop.promote.intake import IntakeReport
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from lessons_loop.seeds.load import SeedSet
     from lessons_loop.seeds.parse import Problem
 
+StoreOption = Annotated[
+    str,
+    typer.Option(
+        "--store", envvar="LESSONS_STORE", show_default=False, help="Folder of the lesson store."
+    ),
+]
+"""As of every command, but asked for only where seeds are loaded, not where they are drafted."""
 DomainOption = Annotated[
     str, typer.Option(help="Comma list; default: every domain shipped, or the folder's name.")
 ]
@@ -41,12 +49,16 @@ class Loaded(NamedTuple):
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command `seed` to an app."""
-    app.command("seed")(seed)
+    """Add the command `seed` and what stands below it to an app."""
+    group = typer.Typer(rich_markup_mode=None)
+    group.callback(invoke_without_command=True)(seed)
+    group.command("import")(import_rules)
+    app.add_typer(group, name="seed")
 
 
 def seed(
-    store: Store = "",
+    context: typer.Context,
+    store: StoreOption = "",
     domain: DomainOption = "",
     folder: FolderOption = None,
     force: ForceOption = False,
@@ -62,6 +74,9 @@ def seed(
 
     Example: lessons seed --store ./lessons --domain sql
     """
+    if context.invoked_subcommand is not None:
+        return
+    require_store(store)
     from lessons_loop.promote.embedders import parse_embedding
     from lessons_loop.promote.session import GateSettings
 

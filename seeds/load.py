@@ -1,6 +1,7 @@
 """Read seed files and hand them to the gate: running it twice changes nothing.
 
-A domain is a folder of YAML or JSON files, each a list of lessons:
+A domain is a folder of YAML or JSON files, each a list of lessons (or of directives, where
+the name ends in .guide.yaml: seeds/guide.py):
 
     - id: serial-by-key           unique in the domain; a changed lesson supersedes by it
       text: Look a machine up by …
@@ -31,9 +32,12 @@ from lessons_loop.promote.hidden import find_hidden, find_lookalikes
 from lessons_loop.promote.intake import IntakeReport, take_in
 from lessons_loop.promote.records import Actor
 from lessons_loop.promote.session import GateSession
-from lessons_loop.seeds.parse import FIELDS, Entry, Problem, read_entries
+from lessons_loop.seeds.guide import as_seed_entries, is_guide
+from lessons_loop.seeds.parse import FIELDS, GUIDE_FIELDS, Entry, Problem, read_entries
 
 SUFFIXES = (".yaml", ".yml", ".json")
+QUESTIONS = ".questions"
+"""NAME.questions.yaml beside NAME.yaml holds questions for an evaluation, no seeds."""
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 
 
@@ -77,7 +81,8 @@ def seed_files(folder: Path) -> list[Path]:
     """Return a folder's seed files in order."""
     if not folder.is_dir():
         return []
-    return sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
+    found = (path for path in folder.iterdir() if path.suffix in SUFFIXES)
+    return sorted(path for path in found if not path.stem.endswith(QUESTIONS))
 
 
 def read_seeds(folder: Path, domain: str = "") -> SeedSet:
@@ -93,7 +98,7 @@ def read_seeds(folder: Path, domain: str = "") -> SeedSet:
     empty: list[str] = []
     for path in seed_files(folder):
         name = f"{folder.name}/{path.name}"
-        entries, found = read_entries(path, name)
+        entries, found = _entries_for(path, name, domain)
         problems += found
         if not entries and not found:
             empty.append(name)
@@ -105,6 +110,14 @@ def read_seeds(folder: Path, domain: str = "") -> SeedSet:
     if problems:
         raise SeedProblems(sorted(problems))
     return SeedSet(domain, tuple(seeds), tuple(empty))
+
+
+def _entries_for(path: Path, name: str, domain: str) -> tuple[list[Entry], list[Problem]]:
+    """Return a file's entries for a domain; those of a guide become entries of a seed file."""
+    if not is_guide(path):
+        return read_entries(path, name)
+    entries, problems = read_entries(path, name, GUIDE_FIELDS)
+    return list(as_seed_entries(entries, domain)), problems
 
 
 def load_domain(session: GateSession, folder: Path, force: bool = False) -> IntakeReport:
@@ -123,14 +136,15 @@ def check_entry(entry: Entry, domain: str) -> Iterator[Problem]:
     yield from entry.problems
     ident = entry.fields.get("id", "")
     if not isinstance(ident, str) or not _ID.fullmatch(ident):
-        rule = "must be lower-case letters, digits, '.', '_', '-', at most 80"
-        yield entry.problem("id", rule if ident else "is missing")
+        rule = entry.id_rule or "must be lower-case letters, digits, '.', '_', '-', at most 80"
+        yield entry.problem("id", rule if entry.label else "is missing")
     bad = {problem.field for problem in entry.problems}
     try:
         Lesson(**_lesson_fields(entry, domain))
     except ValidationError as error:
         for detail in error.errors(include_input=False, include_url=False):
-            if (field := str(detail["loc"][0])) not in bad:
+            field = str(detail["loc"][0])
+            if entry.names.get(field, field) not in bad:
                 yield entry.problem(field, _in_words(detail))
     yield from _check_characters(entry)
 

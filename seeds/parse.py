@@ -14,18 +14,34 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 STRING, NULL = "tag:yaml.org,2002:str", "tag:yaml.org,2002:null"
 SIZE_LIMIT = 2_000_000
-_ID_LINE = re.compile(r"""^[\s-]*"?id"?\s*:\s*["']?([\w.-]+)""")
 
 
 class SeedFields(NamedTuple):
-    """The fields a seed may have, by the shape of their value."""
+    """The fields an entry may have, by the shape of their value."""
 
-    lesson: tuple[str, ...] = ("text", "kind", "trigger", "tags")
     text: tuple[str, ...] = ("id", "text", "kind", "trigger", "note")
+    lists: tuple[str, ...] = ("tags",)
     all: tuple[str, ...] = ("id", "text", "kind", "trigger", "tags", "note", "origin")
+    lesson: tuple[str, ...] = ("text", "kind", "trigger", "tags")
+    label: str = "id"
+    """The field an entry is called by."""
+    what: str = "lesson"
+    """What an entry is called in messages."""
+    article: str = "a seed"
+    one_or_list: bool = False
+    """Whether a file may hold one entry without a list, and a list one text."""
 
 
 FIELDS = SeedFields()
+GUIDE_FIELDS = SeedFields(
+    text=("title", "rule", "when"),
+    lists=("scope",),
+    all=("title", "rule", "when", "scope"),
+    label="title",
+    what="directive",
+    article="a directive",
+    one_or_list=True,
+)
 
 
 class Problem(NamedTuple):
@@ -37,11 +53,12 @@ class Problem(NamedTuple):
     lesson: str
     field: str
     message: str
+    what: str = "lesson"
 
     def __str__(self) -> str:
         """Return one line, as compilers print it."""
         place = f"{self.file}:{self.line}" if self.line else self.file
-        about = [f"lesson {self.lesson}"] * bool(self.lesson) + [self.field] * bool(self.field)
+        about = [f"{self.what} {self.lesson}"] * bool(self.lesson) + [self.field] * bool(self.field)
         return ": ".join([place, *about, self.message])
 
 
@@ -54,28 +71,34 @@ class Entry:
     fields: dict[str, object] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    form: SeedFields = FIELDS
+    names: dict[str, str] = field(default_factory=dict)
+    """What a field is called in the file, where that is another name."""
+    label: str = ""
+    """What the entry is called, as far as it says."""
+    id_rule: str = ""
+    """How its id is bounded, where that is not said of an id."""
 
     def problem(self, name: str, message: str) -> Problem:
         """Return a problem at a field of this entry."""
-        return Problem(
-            self.file, self.lines.get(name, self.line), self.label, name, " ".join(message.split())
-        )
-
-    @property
-    def label(self) -> str:
-        """The id, as far as there is one."""
-        ident = self.fields.get("id")
-        return ident if isinstance(ident, str) else ""
+        own = self.names.get(name, name)
+        said = " ".join(message.split())
+        line = self.lines.get(own, self.line)
+        return Problem(self.file, line, self.label, own, said, self.form.what)
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        """Yield every text in the entry with its field."""
+        """Yield every text in the entry with its field; a title stands in none of them."""
+        if self.names:
+            yield "id", self.label
         for name, value in self.fields.items():
             for text in value if isinstance(value, tuple) else (value,):
                 if isinstance(text, str):
                     yield name, text
 
 
-def read_entries(path: Path, name: str) -> tuple[list[Entry], list[Problem]]:
+def read_entries(
+    path: Path, name: str, form: SeedFields = FIELDS
+) -> tuple[list[Entry], list[Problem]]:
     """Return a file's entries, or the problem that makes it unreadable as a whole."""
     try:
         text = _read(path)
@@ -88,11 +111,11 @@ def read_entries(path: Path, name: str) -> tuple[list[Entry], list[Problem]]:
     try:
         roots = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        return [], [_syntax_problem(error, text, name)]
+        return [], [_syntax_problem(error, text, name, form)]
     if len(roots) > 1:
         line = _line(roots[1]) if roots[1] else 0
         return [], [Problem(name, line, "", "", "has several documents: keep one per file")]
-    return _entries(roots[0] if roots else None, name)
+    return _entries(roots[0] if roots else None, name, form)
 
 
 def _read(path: Path) -> str:
@@ -105,49 +128,56 @@ def _first(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _syntax_problem(error: Exception, text: str, name: str) -> Problem:
+def _syntax_problem(error: Exception, text: str, name: str, form: SeedFields) -> Problem:
     mark = getattr(error, "problem_mark", None)
     line = mark.line + 1 if mark else 0
     above = text.splitlines()[:line]
-    ids = (found.group(1) for row in reversed(above) if (found := _ID_LINE.match(row)))
+    label = re.compile(rf"""^[\s-]*"?{form.label}"?\s*:\s*["']?([\w.-]+(?: [\w.-]+)*)""")
+    labels = (found.group(1) for row in reversed(above) if (found := label.match(row)))
     reason = getattr(error, "problem", None) or _first(error)
     if "mapping values" in reason:
         reason += ": put text that contains a colon in quotes"
     at = above[-1].partition(":")[0].strip(" -") if above else ""
-    field_name = at if at in FIELDS.all else ""
-    return Problem(name, line, next(ids, ""), field_name, f"cannot be read: {reason}")
+    field_name = at if at in form.all else ""
+    said = f"cannot be read: {reason}"
+    return Problem(name, line, next(labels, ""), field_name, said, form.what)
 
 
-def _entries(root: Node | None, name: str) -> tuple[list[Entry], list[Problem]]:
+def _entries(root: Node | None, name: str, form: SeedFields) -> tuple[list[Entry], list[Problem]]:
     if root is None or root.tag == NULL:
         return [], []
+    if isinstance(root, MappingNode) and form.one_or_list:
+        return [_entry(root, name, form)], []
     if not isinstance(root, SequenceNode):
-        return [], [Problem(name, _line(root), "", "", "must be a list of lessons")]
+        return [], [Problem(name, _line(root), "", "", f"must be a list of {form.what}s")]
     entries, problems = [], []
     for node in root.value:
         if isinstance(node, MappingNode):
-            entries.append(_entry(node, name))
+            entries.append(_entry(node, name, form))
         else:
-            problems.append(Problem(name, _line(node), "", "", "is no lesson with named fields"))
+            said = f"is no {form.what} with named fields"
+            problems.append(Problem(name, _line(node), "", "", said))
     return entries, problems
 
 
-def _entry(node: MappingNode, name: str) -> Entry:
-    entry = Entry(name, _line(node))
+def _entry(node: MappingNode, name: str, form: SeedFields) -> Entry:
+    entry = Entry(name, _line(node), form=form)
     pairs = [(str(key.value), key, value) for key, value in node.value]
-    for key, _, value in pairs:  # the id first: every problem names it
-        if key == "id" and isinstance(value, ScalarNode):
-            entry.fields["id"] = value.value
+    for key, _, value in pairs:  # the label first: every problem names it
+        if key == form.label and isinstance(value, ScalarNode):
+            entry.label = str(value.value)
+            entry.fields[key] = value.value
     seen: set[str] = set()
     for key, key_node, value in pairs:
         entry.lines.setdefault(key, _line(key_node))
         if key in seen:
-            again = Problem(name, _line(key_node), entry.label, key, "is given twice")
+            again = entry.problem(key, "is given twice")._replace(line=_line(key_node))
             entry.problems.append(again)
-        elif key not in FIELDS.all:
-            known = ", ".join(FIELDS.all)
+        elif key not in form.all:
+            known = ", ".join(form.all)
             shown = ascii(key[:40])[1:-1]
-            entry.problems.append(entry.problem(shown, f"is no field of a seed ({known})"))
+            said = f"is no field of {form.article} ({known})"
+            entry.problems.append(entry.problem(shown, said)._replace(line=_line(key_node)))
         elif value.tag != NULL:
             _take(entry, key, value)
         seen.add(key)
@@ -155,16 +185,19 @@ def _entry(node: MappingNode, name: str) -> Entry:
 
 
 def _take(entry: Entry, key: str, node: Node) -> None:
+    form = entry.form
     value: object = None
-    if key in FIELDS.text:
+    if key in form.text:
         value = _text(node)
-    elif key == "tags" and isinstance(node, SequenceNode):
-        tags = [_text(tag) for tag in node.value]
-        value = None if None in tags else tuple(tags)
+    elif key in form.lists and isinstance(node, SequenceNode):
+        texts = [_text(one) for one in node.value]
+        value = None if None in texts else tuple(texts)
+    elif key in form.lists and form.one_or_list and (one := _text(node)) is not None:
+        value = (one,)
     elif key == "origin":
         value = _text(node) or _plain_json(node)
     if value is None:
-        want = "a list of texts" if key == "tags" else "text"
+        want = "a list of texts" if key in form.lists else "text"
         message = f"must be {want}: put numbers, dates and yes or no in quotes"
         entry.problems.append(entry.problem(key, message))
     else:

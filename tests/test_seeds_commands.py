@@ -115,7 +115,7 @@ def test_mistakes_are_lines_and_nothing_is_loaded(shell: Shell, weather: Path) -
         (["--folder", "/nowhere/at-all"], "is no folder of seed files"),
         (["--folder", ".", "--domain", "a,b"], "--folder holds one domain"),
         (["--embedding", "nonsense"], "LESSONS_EMBEDDING must be"),
-        (["--store", "https://store.example"], "give a folder"),
+        (["--store", "https://store.example"], "pass --state-dir"),
     ],
 )
 def test_mistakes_of_use_are_one_line(shell: Shell, arguments: list[str], said: str) -> None:
