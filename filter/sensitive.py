@@ -58,6 +58,13 @@ def _is_dense(value: str) -> bool:
     return _is_real_value(value) and (kinds >= 2 and (odd or any(map(str.isdigit, bare))))
 
 
+def _is_strong(value: str) -> bool:
+    """Say whether a word looks like a password even where much stands between it and the word."""
+    bare = value.strip("\"'`,;.!?)")
+    upper, lower = any(map(str.isupper, bare)), any(map(str.islower, bare))
+    return _is_dense(value) and len(bare) >= 8 and upper and lower and any(map(str.isdigit, bare))
+
+
 def _passes_luhn(value: str) -> bool:
     digits = [int(char) for char in value if char.isdigit()]
     if not 13 <= len(digits) <= 19 or digits[0] not in (2, 3, 4, 5, 6):
@@ -182,6 +189,14 @@ MASK_RULES = (
             r"(?:(?:is|was|ist|lautet|est|es|é)\s{1,3})?[\"'`]?(?P<value>[^\s\"'`]{6,300})"
         ),
         accept=_is_dense,
+    ),
+    MaskRule(
+        "password",
+        re.compile(
+            rf"(?i)(?<![A-Za-z]){_SECRET_WORD}\s(?:[^\s.:;]{{1,24}}\s){{0,5}}"
+            r"(?:is|was|to|as|ist|lautet|est|es|é)\s{1,3}[\"'`]?(?P<value>[^\s\"'`]{8,300})"
+        ),
+        accept=_is_strong,
     ),
     MaskRule(
         "cookie",

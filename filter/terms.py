@@ -44,6 +44,8 @@ _HOST_NAME = re.compile(
 _DAY_STAMP = re.compile(
     r"\b(?:19|20)\d\d-[01]\d-[0-3]\d\b|\b[0-3]?\d\.[01]?\d\.(?:19|20)\d\d\b|\b(?:19|20)\d{2}[01]\d[0-3]\d\b|_(?:19|20)\d{2}[01]\d[0-3]\d\b"
 )
+EPOCHS = re.compile(r"\b(?:1899-12-30|1900-01-01|1904-01-01|1970-01-01|2000-01-01|9999-12-31)\b")
+"""Days that mean a beginning or an end of counting, not a case."""
 _ONE_OFF = re.compile(
     r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"
     r"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{12,64}\b"
@@ -147,7 +149,8 @@ def one_offs_in(text: str) -> bool:
     """Say whether a text holds an id, a hash, a file or a day; an API's version is none."""
     if _ONE_OFF.search(text) or _DATA_FILE.search(text):
         return True
-    return any(not _names_version(text, match.start()) for match in _DAY_STAMP.finditer(text))
+    plain = EPOCHS.sub(" ", text)
+    return any(not _names_version(plain, match.start()) for match in _DAY_STAMP.finditer(plain))
 
 
 def _names_version(text: str, place: int) -> bool:

@@ -86,6 +86,10 @@ _SUBJECTS = word_set(
     "i you we they he she it people users who which that to not and or can could should must will "
     "would may might do does did never always the a an"
 )
+_VERB_ENDING = re.compile(
+    r"(?!(?:other|like|clock|anti|length)wise|pre(?:c|m)ise|promise|exercise"
+    r"|enterprise|expertise|franchise|surprise|compromise)[a-z]{3,}(?:ise|ize|ify)"
+)
 _STRONG = word_set(
     "use set call read run pass add avoid write prefer send give put take prefix convert join "
     "filter restrict apply do"
@@ -112,12 +116,14 @@ _ORDERS = {
     r"|aktiviere|deaktiviere|wähle|behandle|bilde|teile|runde|warte|speichere|lass|halte|beachte"
     r"|übergib|definiere|installiere|wiederhole|beziehe|ermittle|schlage|konvertiere|multipliziere"
     r"|addiere|schalte|entferne|ergänze|sende|berechne|summiere|grenze|greife|dividiere"
-    r"|vergleiche|interpretiere|schicke)\b"
-    r"|\w+en\s+sie\b|\b\w+(?:en|ern|eln)\s*(?:[.;,!:(]|$)",
+    r"|vergleiche|interpretiere|schicke|hol|leg|stell|setz|nutz|such|frag|schreib|prüf|füg|ruf|mach"
+    r"|zähl|lad|zieh|schau|sieh|trag|bau|schalt|teil|kürz|bind|plan|rechne|wähl)\b"
+    r"|\w+en\s+sie\b|\b(?-i:[a-zäöü])\w+(?:en|ern|eln)\s*(?:[.;,!:(]|$)",
     "fr": r"\b(\w+ez|utilise|emploie|lis|écris|ajoute|évite|vérifie|cherche|appelle|mets|fais"
     r"|prends|passe|remplace|limite|filtre|convertis|joins|regroupe|relance|définis|divise"
     r"|multiplie|compte|calcule|compare|exécute|sélectionne|traite"
-    r"|ne \w+ (?:pas|jamais))\b|^\W*\w+er\b|,\s*\w+(?:er|re|ir)\b",
+    r"|ne \w+ (?:pas|jamais))\b|,\s*\w+(?:er|re|ir)\b"
+    r"|^\W*(?!(?:notre|votre|entre|autre|contre|outre|hier|premier|dernier)\b)\w+(?:er|ir|re)\b",
     "es": r"\b(usa|use|utiliza|utilice|lee|lea|escribe|agrega|añade|evita|evite|verifica|busca"
     r"|llama|pon|haz|pasa|reemplaza|limita|filtra|convierte|une|agrupa|reinicia|define|consulta"
     r"|comprueba|divida|multiplique|sume|cuente|filtre|convierta|agrupe|busque|ponga|haga|pase"
@@ -208,7 +214,7 @@ def _orders(words: list[str]) -> bool:
     follower = rest[0] if rest else ""
     if first in _REMINDERS and not rest:
         return False
-    if first in _VERBS:
+    if first in _VERBS or _VERB_ENDING.fullmatch(first):
         return follower not in _PREDICATES and not _is_subject(first, rest)
     plain = first not in _NO_VERB and not first.endswith(("s", "ing", "ed", "ly"))
     return plain and first not in _PREDICATES and follower in _DETERMINERS and len(rest) > 1

@@ -106,7 +106,8 @@ _DISCLOSE = re.compile(
     r"|access tokens?|personal data|chat (?:history|log|content)s?|environment variables)\b"
     r"|\b(?:append|add|include|insert|embed|encode|attach|put|send|forward|post|e-?mail)\b\W+"
     r"(?:[\w'’]+\W+){0,4}(?:user['’]?s?['’]? (?:e-?mails?|address\w*|names?|data|messages?)"
-    r"|customer (?:data|e-?mails?|addresses)|conversations?|chat (?:history|log|content)s?)\b",
+    r"|(?:customer|client|patient|visitor|employee)s?['’]?s? (?:data|e-?mails?|address\w*|phone\w*)"
+    r"|conversations?|chat (?:history|log|content)s?)\b",
     _I,
 )
 _HANDS_OVER = re.compile(
@@ -127,6 +128,27 @@ _STEERS = re.compile(
     r"(?:users?|customers?|people|anybody|anyone|everyone|everybody)\b|\bcurated\b"
     r"|\btrust\W+(?:\w+\W+){0,3}(?:contents?|outputs?|pages?|messages?|mails?|text)\b"
     r"|\b(?:the|whole|full|entire) (?:conversation|chat history)\b",
+    _I,
+)
+_SOURCES = (
+    r"(?:files?|pages?|e-?mails?|mails?|documents?|messages?|results?|outputs?|websites?|web|readmes?"
+    r"|attachments?|uploads?|tickets?|comments?|links?)"
+)
+_SUSPECT = re.compile(
+    r"\b(?:accept|follow|obey|heed|honou?r|carry out|execute|run|apply)\W+(?:\w+\W+){0,3}"
+    r"(?:instructions?|orders?|commands?|directions?|demands?)\W+(?:\w+\W+){0,2}(?:in|from|of|inside"
+    rf"|on|within)\W+(?:\w+\W+){{0,3}}{_SOURCES}\b"
+    r"|\bdo (?:as|what|whatever|everything)\W+(?:\w+\W+){0,4}"
+    r"(?:says?|demands?|asks?|tells?|wants?|requests?|orders?)\b"
+    r"|\b(?:whatever|regardless of what|no matter what|even if)\W+(?:the )?"
+    r"(?:data|facts|evidence|results?|numbers) (?:says?|shows?|tells?)\b"
+    r"|\b(?:prefer|favou?r|recommend|promote|praise)\W+(?:\w+\W+){0,5}in (?:all|every|any|each)"
+    r" (?:comparisons?|recommendations?|answers?|reviews?|lists?)\b"
+    r"|\b(?:ignor\w*|disregard\w*|bypass\w*|circumvent\w*|evade|override|skip)\W+(?:\w+\W+){0,4}"
+    r"(?:operators?|admin\w*|owners?|approvals?|reviews?|permissions?|consent|access checks?)\b"
+    r"|\btracking (?:pixels?|links?|codes?)\b|\bweb ?bugs?\b"
+    r"|\b(?:send|forward|post|mail|upload|copy)\W+(?:\w+\W+){0,8}to (?:the |an? )?(?:\w+ )?"
+    r"(?:channel|mailbox|inbox|address|recipient|third part\w+|external \w+)\b",
     _I,
 )
 _INJECTIONS = (
@@ -151,8 +173,8 @@ def find_injection(text: str) -> Iterator[Finding]:
             yield rejects("injection", f"{why}: '{found.group().strip()[:60]}'")
     if found := _HANDS_OVER.search(plain):
         yield holds("disclosure", f"hands something over: '{found.group()[:60]}'")
-    if found := _STEERS.search(plain):
-        yield holds("injection", f"may speak about the loop itself: '{found.group()[:60]}'")
+    if found := _STEERS.search(plain) or _SUSPECT.search(plain):
+        yield holds("injection", f"may steer the model or the loop: '{found.group()[:60]}'")
 
 
 def find_reviewer_orders(text: str) -> Iterator[str]:
@@ -173,7 +195,7 @@ _HOST = re.compile(
 )
 _IPV4 = re.compile(r"(?<![\w.])(\d{1,3}(?:\.\d{1,3}){3})(?![\w.])")
 _CHANNEL = re.compile(
-    r"\b(?:send|post|forward|notify|report|message|ping|cc|mail|tell)\b\W+(?:[\w'’]+\W+){0,6}"
+    r"\b(?:send|post|forward|notify|report|message|ping|cc|mail|tell)\b\W+(?:[\w'’]+\W+){0,12}"
     r"([@#][a-z][\w.-]{2,30})",
     _I,
 )
@@ -247,6 +269,11 @@ _UNSAFE = (
     r"\bmake\s+(?:\w+ ){0,3}public(?:ly)?\b|\bpublic-read\b"
     r"|\bexpose\s+(?:\w+ ){0,4}to the internet",
     r"\bcommit\s+(?:\w+ ){0,3}(?:secrets?|passwords?|keys?|\.env)\b|\bin production without\b",
+    r"\b(?:terraform|tofu|pulumi|vagrant) destroy\b|\bhelm uninstall\b|\bflush(?:all|db)\b"
+    r"|\bkubectl delete (?:ns|namespaces?|pvc?|crds?|--all)\b|\bgit clean -\w*[fd]"
+    r"|\b(?:volume|system) prune\b|\bwipefs\b|\bzpool destroy\b|\bdropdb\b",
+    r"\b(?:call|run|use|invoke|execute)\W+(?:the )?(?:delete|drop|remove|purge|wipe|destroy"
+    r"|truncate|erase)_\w+",
     r"\bwithout (?:looking|a backup|backing up|reading|checking|review)\b",
 )
 _UNSAFE_FORMS = tuple(re.compile(pattern, _I) for pattern in _UNSAFE)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from lessons_loop.filter.models import Kind, Lesson
+from lessons_loop.filter.terms import EPOCHS
 from lessons_loop.promote.findings import Finding, holds, rejects
 from lessons_loop.promote.imperative import Mood, mood_of
 from lessons_loop.promote.language import guess_language, word_set
@@ -108,6 +109,19 @@ _OTHER_THING = re.compile(
     r"|\bthe (?:right|wrong|correct|new|good|working) (?:one|way)\b",
     _I,
 )
+_DEMONSTRATIVE_ELSEWHERE = {
+    "de": re.compile(
+        r"\b(?:[Dd]ies(?:e[rnms]?)?|[Jj]ene[rnms]?) (?:[A-ZÄÖÜ]\w+)|\bder andere[nr]?\b"
+    ),
+    "fr": re.compile(r"\b(?:cette|cet|ces) \w+|\bce (?!qui\b|que\b|sont\b|n)\w+", _I),
+    "es": re.compile(r"\b(?:est[ea]|es[ea]|est[oa]s|es[oa]s) \w+", _I),
+    "it": re.compile(r"\bquest[oaie] \w+", _I),
+    "pt": re.compile(r"\b(?:est[ea]s?|ess[ea]s?) \w+", _I),
+    "nl": re.compile(r"\b(?:deze|dit) \w+", _I),
+    "ru": re.compile(r"\b(?:эт(?:от|у|ой|ом|их|ого)|эта|эти) \w+", _I),
+    "zh": re.compile("这个|这些|那个|上面的"),
+    "ja": re.compile("(?:この|その|あの)(?!他|ため|場合|まま|後|とき)"),
+}
 _SOMEBODY = re.compile(r"\bthe (?:user|assistant)\b(?! (?:table|id|name|account|group|role))", _I)
 _BARE_START = re.compile(
     r"^\W*(?:(?:always|never|then|please|do not|don't|instead|just|only) )*"
@@ -134,8 +148,13 @@ def find_dangling(text: str) -> Iterator[Finding]:
         yield rejects("not-standalone", f"does not say what it is about: '{found.group().strip()}'")
     elif found := _DEMONSTRATIVE.search(first):
         yield rejects("not-standalone", f"points outside itself: '{found.group()}'")
-    elif found := _OTHER_THING.search(first) or _SOMEBODY.search(text):
+    elif found := _OTHER_THING.search(first) or _SOMEBODY.search(text) or _elsewhere(first, text):
         yield holds("not-standalone", f"may point outside itself: '{found.group()}'")
+
+
+def _elsewhere(first: str, text: str) -> re.Match[str] | None:
+    form = _DEMONSTRATIVE_ELSEWHERE.get(guess_language(text))
+    return form.search(first) if form else None
 
 
 _GENERIC_TRIGGER = re.compile(
@@ -156,9 +175,12 @@ _GENERIC_TRIGGER = re.compile(
 _UNIVERSAL = re.compile(
     r"\b(?:any|all|every|always|never|everything|anything|whatever|whenever|generally"
     r"|in general|no matter|each time"
-    r"|in all cases|everywhere|every time|at all times)\b",
+    r"|in all cases|everywhere|every time|at all times|something|somehow|some other"
+    r"|another (?:one|tool|way|method|approach|model))\b",
     _I,
 )
+_SWEEPING = re.compile(r"always|never|some\w*.*|another .*", _I)
+"""Words a person has to look at; the others in `_UNIVERSAL` reject."""
 _ANCHOR = re.compile(
     r"[A-Za-z]*[a-z][A-Z]\w*|\w*_\w+|\w+\(\)|`[^`]+`|'[^']{2,}'|\"[^\"]+\""
     r"|(?<!\w)--?[a-z][\w-]+|/\w+|\w+=\w*|\d{2,}"
@@ -173,7 +195,7 @@ def find_breadth(lesson: Lesson) -> Iterator[Finding]:
         yield rejects("over-broad", "its trigger fits any question")
     named = _ANCHOR.findall(f"{lesson.text} | {lesson.trigger}")
     if not set(named) - _GENERIC_NAMES and (found := _UNIVERSAL.search(lesson.text)):
-        rule = holds if found.group().casefold() in ("always", "never") else rejects
+        rule = holds if _SWEEPING.fullmatch(found.group()) else rejects
         yield rule("over-broad", f"speaks of everything and names nothing: '{found.group()}'")
 
 
@@ -187,6 +209,7 @@ _CASE = re.compile(
     r"|shipment|contract|payment|refund|user|run|job)s? (?:no\.? ?|number |nr\.? ?|id "
     r"|#)?#?(?!19\d\d|20\d\d)\d{3,}\b"
     r"|\b(?!ISO|RFC|CVE|SHA|UTF|COVID|MD|AES|RSA|EU|US|MIMIC|GPT|SQL)[A-Z]{2,6}-\d{3,6}\b"
+    r"|\b[a-z]{1,12}-(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,20}\b|\b[0-9a-f]{32,64}\b"
     r"|\b[a-z]{2,4}_(?=\w*\d)(?=\w*[A-Z])[A-Za-z0-9]{8,}\b"
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b",
 )
@@ -209,7 +232,7 @@ def find_one_off(text: str) -> Iterator[Finding]:
     """Yield results and single cases: a lesson is a rule."""
     if found := _AMOUNT.search(text) or _CASE.search(text) or _RESULT.search(text):
         yield rejects("one-off", f"tells one case instead of a rule: '{found.group()[:60]}'")
-    elif found := _DATE.search(text):
+    elif found := _DATE.search(EPOCHS.sub(" ", text)):
         yield holds("one-off", f"is tied to a date: '{found.group()}'")
 
 

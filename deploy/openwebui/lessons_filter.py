@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 8925f78361b5e5e21b9d1d3d36848584ba55710a5a92eaded2a708b327b5f9a6
+source_digest: 41e7cd07911677fa04cf55702e35c08f61f9635c54f1816ce04e3f363710561f
 """
 
 from __future__ import annotations
@@ -200,6 +200,8 @@ _HOST_NAME = re.compile(
 _DAY_STAMP = re.compile(
     r"\b(?:19|20)\d\d-[01]\d-[0-3]\d\b|\b[0-3]?\d\.[01]?\d\.(?:19|20)\d\d\b|\b(?:19|20)\d{2}[01]\d[0-3]\d\b|_(?:19|20)\d{2}[01]\d[0-3]\d\b"
 )
+EPOCHS = re.compile(r"\b(?:1899-12-30|1900-01-01|1904-01-01|1970-01-01|2000-01-01|9999-12-31)\b")
+"""Days that mean a beginning or an end of counting, not a case."""
 _ONE_OFF = re.compile(
     r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"
     r"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{12,64}\b"
@@ -303,7 +305,8 @@ def one_offs_in(text: str) -> bool:
     """Say whether a text holds an id, a hash, a file or a day; an API's version is none."""
     if _ONE_OFF.search(text) or _DATA_FILE.search(text):
         return True
-    return any(not _names_version(text, match.start()) for match in _DAY_STAMP.finditer(text))
+    plain = EPOCHS.sub(" ", text)
+    return any(not _names_version(plain, match.start()) for match in _DAY_STAMP.finditer(plain))
 
 
 def _names_version(text: str, place: int) -> bool:
@@ -2164,6 +2167,13 @@ def _is_dense(value: str) -> bool:
     return _is_real_value(value) and (kinds >= 2 and (odd or any(map(str.isdigit, bare))))
 
 
+def _is_strong(value: str) -> bool:
+    """Say whether a word looks like a password even where much stands between it and the word."""
+    bare = value.strip("\"'`,;.!?)")
+    upper, lower = any(map(str.isupper, bare)), any(map(str.islower, bare))
+    return _is_dense(value) and len(bare) >= 8 and upper and lower and any(map(str.isdigit, bare))
+
+
 def _passes_luhn(value: str) -> bool:
     digits = [int(char) for char in value if char.isdigit()]
     if not 13 <= len(digits) <= 19 or digits[0] not in (2, 3, 4, 5, 6):
@@ -2288,6 +2298,14 @@ MASK_RULES = (
             r"(?:(?:is|was|ist|lautet|est|es|é)\s{1,3})?[\"'`]?(?P<value>[^\s\"'`]{6,300})"
         ),
         accept=_is_dense,
+    ),
+    MaskRule(
+        "password",
+        re.compile(
+            rf"(?i)(?<![A-Za-z]){_SECRET_WORD}\s(?:[^\s.:;]{{1,24}}\s){{0,5}}"
+            r"(?:is|was|to|as|ist|lautet|est|es|é)\s{1,3}[\"'`]?(?P<value>[^\s\"'`]{8,300})"
+        ),
+        accept=_is_strong,
     ),
     MaskRule(
         "cookie",
@@ -5227,7 +5245,7 @@ class CuratedReader:
         if error is None:
             self.alerts.clear(trouble)
             return
-        kept = any(shelf.lessons for shelf in self._shelves.values())
+        kept = any(s.lessons and s.lessons.keys for s in self._shelves.values())
         rest = "the lessons read before stay in use" if kept else "none are recalled meanwhile"
         self.alerts.warn(trouble, f"{first_line(error, 400)}; {rest}")
 
@@ -5310,7 +5328,8 @@ class CuratedServer:
         """Read the collection when its id, `rev` or calibration changed."""
         with self._connected() as client:
             try:
-                return self._fetch(client, domain, known)
+                with server_errors(self.place):
+                    return self._fetch(client, domain, known)
             except StoreMissing:  # made anew between two calls: its name leads to the new one
                 return self._fetch(client, domain, known)
 
