@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lessons_loop.filter.embed import Vectors
-from lessons_loop.filter.errors import InvalidLesson
+from lessons_loop.filter.errors import InvalidLesson, StoreMissing
 from lessons_loop.filter.models import Record
 from lessons_loop.filter.store import collection_names
 from lessons_loop.promote.records import Archived
@@ -40,10 +40,15 @@ class ArchiveRows(NamedTuple):
     fields: dict[str, set[str]]
 
 
-def ensure_archive(client: ClientAPI, domain: str) -> Any:
-    """Return a domain's archive collection, created where there is none."""
+def ensure_archive(client: ClientAPI, domain: str, *, written: bool) -> Any:
+    """Return a domain's archive; one that was `written` to is never made anew.
+
+    Raises StoreMissing: an empty one in its place would forget every rejection.
+    """
     name = collection_names(domain)["archive"]
     found = find_collection(client, name)
+    if found is None and written:
+        raise StoreMissing(f"{name} is missing: restore the store from a backup")
     return create_cosine(client, name) if found is None else found
 
 

@@ -11,13 +11,10 @@ from typing import NamedTuple, TypeVar
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Candidate, Record
-from lessons_loop.filter.store import StorePaths, collection_names, staging_session
-from lessons_loop.promote.files import file_errors
-from lessons_loop.promote.repair import clear_sound_marker
-from lessons_loop.promote.rows import delete_rows, find_collection, read_rows
+from lessons_loop.filter.store import collection_names
+from lessons_loop.promote.places import StagingPlace
+from lessons_loop.promote.rows import create_cosine, delete_rows, find_collection, read_rows
 
-STAGING_SECONDS = 10.0
-"""How long the gate waits for the plugin's short sessions."""
 LATER_TYPES = ("rating",)
 """Event types another reader folds; they stay."""
 
@@ -38,42 +35,47 @@ class StagedEvents(NamedTuple):
     unreadable: list[str]
 
 
-def read_candidates(paths: StorePaths, domain: str) -> Staged:
+def read_candidates(place: StagingPlace, domain: str) -> Staged:
     """Read staging's candidates; raise StoreLocked or StoreDamaged."""
-    records = _read_staging(paths, collection_names(domain)["candidates"])
+    records = _read_staging(place, collection_names(domain)["candidates"])
     found, bad = _sorted_out(records, lambda record: _candidate(record, domain))
     return Staged([candidate for _, candidate in found], len(bad))
 
 
-def read_usages(paths: StorePaths, domain: str) -> StagedEvents:
+def read_usages(place: StagingPlace, domain: str) -> StagedEvents:
     """Read staging's usage events; raise StoreLocked or StoreDamaged."""
-    records = _read_staging(paths, collection_names(domain)["events"])
+    records = _read_staging(place, collection_names(domain)["events"])
     mine = [record for record in records if record.metadata.get("type") not in LATER_TYPES]
     return StagedEvents(*_sorted_out(mine, _usage))
 
 
 def delete_staged(
-    paths: StorePaths, domain: str, candidates: Sequence[str], events: Sequence[str]
+    place: StagingPlace, domain: str, candidates: Sequence[str], events: Sequence[str]
 ) -> None:
     """Delete rows from staging; rows already gone are no error."""
     names = collection_names(domain)
     wanted = {names["candidates"]: candidates, names["events"]: events}
-    if not (candidates or events) or not paths.staging.is_dir():
+    if not (candidates or events):
         return
-    clear_sound_marker(paths, STAGING_SECONDS)
-    with file_errors(paths.staging), staging_session(paths, STAGING_SECONDS) as client:
+    with place.staging() as client:
         for name, ids in wanted.items():
-            collection = find_collection(client, name) if ids else None
+            collection = find_collection(client, name) if client is not None and ids else None
             if collection is not None:
                 delete_rows(collection, ids)
 
 
-def _read_staging(paths: StorePaths, name: str) -> list[Record]:
-    if not paths.staging.is_dir():
-        return []
-    clear_sound_marker(paths, STAGING_SECONDS)
-    with file_errors(paths.staging), staging_session(paths, STAGING_SECONDS) as client:
-        collection = find_collection(client, name)
+def ensure_staging(place: StagingPlace, domain: str) -> None:
+    """Create a domain's staging collections where they are missing."""
+    names = collection_names(domain)
+    with place.staging(create=True) as client:
+        for name in (names["candidates"], names["events"]):
+            if client is not None and find_collection(client, name) is None:
+                create_cosine(client, name)
+
+
+def _read_staging(place: StagingPlace, name: str) -> list[Record]:
+    with place.staging() as client:
+        collection = find_collection(client, name) if client is not None else None
         if collection is None:
             return []
         return [

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
 SCHEMA = 1
+NO_FLOOR = -1.0
 
 
 class Header(BaseModel):
@@ -52,6 +53,13 @@ class Header(BaseModel):
     """Grows with every change of a curated row."""
     generation: int = 0
     """Grows with every re-embedding: archived vectors of an older one are void."""
+    floor: float = NO_FLOOR
+    """On a server, where recall reads curated itself: the calibrated relevance floor."""
+    lexical_floor: float = NO_FLOOR
+    mean: str = ""
+    """Corpus mean to subtract, as a JSON list; empty: none."""
+    calibrated_rev: int = -1
+    """The `rev` the three belong to; -1: never calibrated."""
 
     @property
     def head(self) -> Head:
@@ -77,6 +85,10 @@ class Header(BaseModel):
                 f"this release knows {SCHEMA}: upgrade it"
             )
         return header
+
+
+UNCALIBRATED = {"floor": NO_FLOOR, "lexical_floor": NO_FLOOR, "mean": "", "calibrated_rev": -1}
+"""Header fields after a change of model: the old model's floors would mislead."""
 
 
 class CuratedRows(NamedTuple):
@@ -147,3 +159,10 @@ class CuratedWriter:
         """Replace the collection's metadata, which `modify` does not merge."""
         with chroma_errors(self._collection.name):
             self._collection.modify(metadata=header.model_dump())
+
+    def set_calibration(self, header: Header, client: ClientAPI) -> None:
+        """Replace the metadata and read them back; raise StoreError."""
+        self.set_header(header)
+        stored = find_collection(client, self._collection.name)
+        if stored is None or Header.of(stored) != header:
+            raise StoreError(f"{self._collection.name}: the floor was not stored: publish again")

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from lessons_loop.filter.errors import StoreDamaged
-from lessons_loop.filter.store import StorePaths, collection_names
+from lessons_loop.filter.errors import StoreMissing
+from lessons_loop.filter.store import collection_names
 from lessons_loop.promote.archive import ensure_archive, write_archive
 from lessons_loop.promote.candidates import delete_staged
 from lessons_loop.promote.curated import CuratedWriter, find_curated
 from lessons_loop.promote.journal import Plan
+from lessons_loop.promote.places import Clients, StagingPlace
 from lessons_loop.promote.rows import Row, chroma_errors, find_collection
 
 if TYPE_CHECKING:
@@ -43,23 +44,31 @@ def no_checkpoint(name: str) -> None:
 
 
 def carry_out(
-    client: ClientAPI, paths: StorePaths, plan: Plan, checkpoint: Checkpoint = no_checkpoint
+    clients: Clients, place: StagingPlace, plan: Plan, checkpoint: Checkpoint = no_checkpoint
 ) -> None:
     """Make the store as the plan says; raise StoreError with the plan still on record."""
+    clients.guard()
     if plan.swap:
-        swap_rebuilt(client, plan.domain, checkpoint)
-    archive = ensure_archive(client, plan.domain)
+        swap_rebuilt(clients.curated, plan.domain, checkpoint)
+    curated = _present(clients.curated, plan.domain)
+    archive = ensure_archive(clients.gate, plan.domain, written=True)
     write_archive(archive, plan.archive, stored_fields(archive, plan.archive))
     checkpoint("archive")
-    _write_curated(client, plan, checkpoint)
-    delete_staged(paths, plan.domain, plan.staged, plan.events)
+    clients.guard()
+    _write_curated(curated, plan, checkpoint)
+    clients.guard()
+    delete_staged(place, plan.domain, plan.staged, plan.events)
     checkpoint("staged")
 
 
-def _write_curated(client: ClientAPI, plan: Plan, checkpoint: Checkpoint) -> None:
-    collection = find_curated(client, plan.domain)
+def _present(client: ClientAPI, domain: str) -> Any:
+    collection = find_curated(client, domain)
     if collection is None:
-        raise StoreDamaged(f"{collection_names(plan.domain)['curated']} is gone")
+        raise StoreMissing(f"{collection_names(domain)['curated']} is gone: restore the store")
+    return collection
+
+
+def _write_curated(collection: Any, plan: Plan, checkpoint: Checkpoint) -> None:
     writer = CuratedWriter(collection)
     writer.put(plan.put, stored_fields(collection, plan.put))
     checkpoint("curated")

@@ -4,6 +4,7 @@ LessonsError
 ├── Paused
 └── StoreError
     ├── WrongState
+    ├── LockLost
     ├── StoreLocked
     │   └── LockHeld
     └── StoreDamaged
@@ -26,6 +27,10 @@ class WrongState(StoreError):
 
 class LockHeld(StoreLocked):
     """Another gate is at work on this store; nothing was read or written."""
+
+
+class LockLost(StoreError):
+    """The lock went to another gate, or ran out; nothing was written after that."""
 
 
 class LedgerBroken(StoreDamaged):

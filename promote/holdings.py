@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -12,45 +11,21 @@ from pydantic import ValidationError
 from lessons_loop.filter.embed import Embedder, Fingerprint, Vectors, fingerprint
 from lessons_loop.filter.errors import EmbeddingMismatch, StoreError
 from lessons_loop.filter.models import Curated
-from lessons_loop.filter.store import (
-    StorePaths,
-    collection_names,
-    crash_marker,
-    open_embedded,
-    refuse_locked_database,
-)
+from lessons_loop.filter.store import collection_names
 from lessons_loop.promote.archive import ensure_archive, read_archive
-from lessons_loop.promote.chroma import load_chroma
 from lessons_loop.promote.curated import Header, create_curated, find_curated, read_curated
 from lessons_loop.promote.journal import Plan
 from lessons_loop.promote.ledger import Head
+from lessons_loop.promote.places import Clients
 from lessons_loop.promote.records import Archived
-from lessons_loop.promote.repair import gate_marker, refuse_torn_gate
 from lessons_loop.promote.rows import Row, chroma_errors, read_vectors, unpack
-
-if TYPE_CHECKING:
-    from chromadb.api import ClientAPI
-
-
-@contextmanager
-def open_client(paths: StorePaths) -> Iterator[ClientAPI]:
-    """Open the gate's Chroma folder; the caller holds the gate's lock."""
-    load_chroma()
-    refuse_locked_database(paths.gate / "chroma.sqlite3")
-    refuse_torn_gate(paths)
-    with crash_marker(gate_marker(paths)):
-        client = open_embedded(paths.gate)
-        try:
-            yield client
-        finally:
-            client.close()  # type: ignore[attr-defined]  # drops the index and the files
 
 
 class Holdings:
     """One domain's curated and archive."""
 
-    def __init__(self, client: ClientAPI, domain: str) -> None:
-        self._client = client
+    def __init__(self, clients: Clients, domain: str) -> None:
+        self._clients = clients
         self._domain = domain
         self.curated: dict[str, Curated] = {}
         self.unreadable: dict[str, str] = {}
@@ -79,7 +54,7 @@ class Holdings:
     def _named_headers(self) -> dict[str, Header]:
         found = {}
         with chroma_errors("the gate's collections"):
-            collections = list(self._client.list_collections())
+            collections = list(self._clients.curated.list_collections())
         for collection in collections:
             if "schema_version" in (collection.metadata or {}):
                 found[collection.name] = Header.of(collection)
@@ -87,11 +62,11 @@ class Holdings:
 
     def load(self, state_id: str, state_dir: str, *, any_space: bool = False) -> bool:
         """Read curated and archive, created where there are none; return whether they were."""
-        collection = find_curated(self._client, self._domain, any_space=any_space)
+        collection = find_curated(self._clients.curated, self._domain, any_space=any_space)
         created = collection is None
         if created:
             fresh = Header(domain=self._domain, state_id=state_id, state_dir=state_dir)
-            collection = create_curated(self._client, fresh)
+            collection = create_curated(self._clients.curated, fresh)
         self.collection = collection
         self.header = self._own_header(state_id, state_dir, any_space)
         rows = read_curated(collection, self._domain)
@@ -111,7 +86,8 @@ class Holdings:
         return header.model_copy(update={"state_dir": state_dir})
 
     def _load_archive(self) -> None:
-        collection = ensure_archive(self._client, self._domain)
+        written = self.header.head_n > 0
+        collection = ensure_archive(self._clients.gate, self._domain, written=written)
         archive = read_archive(collection, self.header.generation)
         self.archive, self._archive_vectors = archive.lessons, archive.vectors
 

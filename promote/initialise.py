@@ -1,10 +1,11 @@
-"""Make a store: folders, salt, collections of each domain, state, published files.
+"""Make a store: folders or databases, salt, collections of each domain, state, published files.
 
 Running it again changes nothing.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -12,14 +13,13 @@ from typing import NamedTuple
 
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.filter.errors import StoreError
-from lessons_loop.filter.store import StorePaths, collection_names, ensure_salt, staging_session
-from lessons_loop.promote.candidates import STAGING_SECONDS
+from lessons_loop.filter.store import StorePaths, ensure_salt
+from lessons_loop.promote.candidates import ensure_staging
 from lessons_loop.promote.clock import utc_now
 from lessons_loop.promote.files import file_errors
-from lessons_loop.promote.repair import clear_sound_marker
-from lessons_loop.promote.rows import create_cosine, find_collection
+from lessons_loop.promote.server_place import ServerStore
 from lessons_loop.promote.session import GateSettings, open_gate
-from lessons_loop.promote.state import clean_domain, store_paths
+from lessons_loop.promote.state import Located, clean_domain, locate, refuse_paused
 
 
 class InitReport(NamedTuple):
@@ -27,6 +27,8 @@ class InitReport(NamedTuple):
 
     created: tuple[str, ...]
     present: tuple[str, ...]
+    advice: str = ""
+    """What is left to a person; empty on one machine."""
 
 
 def initialise(
@@ -41,24 +43,29 @@ def initialise(
     names = tuple(dict.fromkeys(clean_domain(name) for name in domains))
     if not names:
         raise StoreError("no domain given: pass --domain or set LESSONS_DOMAIN")
-    paths = store_paths(store)
+    place = locate(store, state)
+    if isinstance(place, ServerStore):
+        refuse_paused(place.state, os.environ)
+        place.make_layout()
+        place.make_databases()
     created = []
     for name in names:
-        settings = GateSettings(store, name, state, embedder)
-        with open_gate(settings, now=now) as session:
+        with open_gate(GateSettings(store, name, state, embedder), now=now) as session:
+            ensure_staging(session.store, name)
             if session.created:
                 created.append(name)
-        ensure_staging(paths, name)
+    advice = _make_salt(place)
+    return InitReport(tuple(created), tuple(name for name in names if name not in created), advice)
+
+
+def _make_salt(place: Located) -> str:
+    """Make the salt; on a server return how the other hosts get the same one."""
+    paths = StorePaths(place.state) if isinstance(place, ServerStore) else place.paths
     with file_errors(paths.salt):
         ensure_salt(paths)
-    return InitReport(tuple(created), tuple(name for name in names if name not in created))
-
-
-def ensure_staging(paths: StorePaths, domain: str) -> None:
-    """Create a domain's staging collections where they are missing."""
-    names = collection_names(domain)
-    clear_sound_marker(paths, STAGING_SECONDS)
-    with file_errors(paths.staging), staging_session(paths, STAGING_SECONDS) as client:
-        for name in (names["candidates"], names["events"]):
-            if find_collection(client, name) is None:
-                create_cosine(client, name)
+    if not isinstance(place, ServerStore) or os.environ.get("LESSONS_SALT", "").strip():
+        return ""
+    return (
+        "give Open WebUI and every host of the gate the same salt: "
+        f'LESSONS_SALT="$(cat {paths.salt})"'
+    )

@@ -83,6 +83,16 @@ class Journal:
             path.unlink(missing_ok=True)
 
 
+def pending_domain(state: Path) -> str:
+    """Return the domain an unfinished change belongs to, "" without one; changes nothing."""
+    journal = Journal(state)
+    for path in (journal.path, journal.draft_path):
+        if path.exists():
+            plan = _read(path)
+            return plan.domain if plan else ""
+    return ""
+
+
 def _read(path: Path) -> Plan | None:
     with file_errors(path):
         content = path.read_bytes()

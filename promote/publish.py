@@ -1,8 +1,13 @@
-"""Publish curated as the one file recall reads; its format is in `filter/published.py`."""
+"""Publish curated: as the one file recall reads (`filter/published.py`), or where it lies.
+
+On a server recall reads curated itself: only the floors are missing there, and go
+into the collection's metadata.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +24,7 @@ from lessons_loop.filter.published import (
     read_published,
 )
 from lessons_loop.promote.calibrate import Calibration, calibrate
+from lessons_loop.promote.curated import Header
 from lessons_loop.promote.files import public_folder, write_atomic
 
 PUBLISHED_MODE = 0o644
@@ -53,6 +59,22 @@ def publish(path: Path, edition: Edition, embedder: Embedder | None = None) -> P
     if found is None or found.header != header:
         raise StoreError(f"{path} was not written as asked: run `lessons publish`")
     return header
+
+
+def calibrated_header(header: Header, edition: Edition, embedder: Embedder | None) -> Header:
+    """Return curated's header with the floors of this edition; raise EmbedError.
+
+    Without an embedder the floor before is kept: the lessons' model is the same.
+    """
+    fresh = calibrate(edition.lessons, edition.vectors, embedder)
+    found: dict[str, object] = {
+        "lexical_floor": fresh.lexical_floor,
+        "calibrated_rev": edition.rev,
+    }
+    if fresh.floor is not None:
+        mean = json.dumps([round(number, 7) for number in fresh.mean]) if fresh.mean else ""
+        found |= {"floor": fresh.floor, "mean": mean}
+    return header.model_copy(update=found)
 
 
 def render(edition: Edition, calibration: Calibration) -> tuple[PublishedHeader, bytes]:

@@ -9,9 +9,10 @@ from typing import Any
 from lessons_loop.filter.embed import Fingerprint, Vectors
 from lessons_loop.filter.errors import EmbedError, InvalidLesson
 from lessons_loop.filter.models import Curated, Record
+from lessons_loop.filter.server import ServerAddress
 from lessons_loop.filter.store import collection_names
 from lessons_loop.promote.clock import utc_now
-from lessons_loop.promote.curated import Header, create_curated
+from lessons_loop.promote.curated import UNCALIBRATED, Header, create_curated
 from lessons_loop.promote.effects import REBUILD
 from lessons_loop.promote.journal import Plan
 from lessons_loop.promote.ledger import LedgerEntry
@@ -25,7 +26,9 @@ from lessons_loop.promote.rows import (
     read_rows,
     write_rows,
 )
+from lessons_loop.promote.server_check import check_server
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
+from lessons_loop.promote.state import existing_store
 
 __all__ = [
     "RepairReport",
@@ -34,7 +37,16 @@ __all__ = [
     "re_embed_domain",
     "repair_gate",
     "repair_staging",
+    "repair_store",
 ]
+
+
+def repair_store(store: str) -> list[RepairReport]:
+    """Repair a folder's staging and curated; a server is only looked at. Raises StoreError."""
+    place = existing_store(store)
+    if isinstance(place, ServerAddress):
+        return check_server(place)
+    return [repair_staging(place), repair_gate(place)]
 
 
 def publish(session: GateSession) -> None:
@@ -92,6 +104,7 @@ def _next_header(old: Header, model: Fingerprint, entry: LedgerEntry) -> Header:
         update={
             "embedding": model.model_dump_json(),
             "generation": old.generation + 1,
+            **UNCALIBRATED,
             "rev": old.rev + 1,
             "head_n": entry.n,
             "head_hash": entry.hash,
@@ -101,10 +114,11 @@ def _next_header(old: Header, model: Fingerprint, entry: LedgerEntry) -> Header:
 
 def _build(session: GateSession, header: Header, records: list[Record], vectors: Vectors) -> None:
     name = collection_names(session.domain)["curated"] + REBUILD
+    session.clients.guard()
     with chroma_errors(name):
-        if find_collection(session.client, name) is not None:
-            session.client.delete_collection(name)
-    fresh = create_curated(session.client, header, name)
+        if find_collection(session.clients.curated, name) is not None:
+            session.clients.curated.delete_collection(name)
+    fresh = create_curated(session.clients.curated, header, name)
     rows = [Row.of(record, pack(vector)) for record, vector in zip(records, vectors, strict=True)]
     write_rows(fresh, rows, {})
 

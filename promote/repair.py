@@ -37,19 +37,21 @@ class RepairReport(NamedTuple):
     """What `repair_staging` found and did."""
 
     outcome: str
-    """sound | rebuilt | emptied"""
+    """sound | rebuilt | emptied | damaged (on a server, where nothing is rebuilt)"""
     rows: int
     """Rows staging holds now that came from the damaged folder."""
     aside: Path | None
     """Where the damaged folder stands now."""
 
     what: str = "staging"
+    note: str = ""
+    """What was found on a server."""
 
     @property
     def line(self) -> str:
         """One line for people."""
-        if self.aside is None:
-            return f"{self.what} is sound"
+        if self.note or self.aside is None:
+            return self.note or f"{self.what} is sound"
         if self.what == "curated":
             return (
                 f"curated keeps its texts, its vectors are lost: run `lessons re-embed`; "

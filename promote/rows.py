@@ -14,15 +14,24 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from lessons_loop.filter.embed import Vectors
-from lessons_loop.filter.errors import LessonsError, StoreDamaged, StoreError
+from lessons_loop.filter.errors import (
+    LessonsError,
+    StoreDamaged,
+    StoreError,
+    StoreMissing,
+    StoreUnreachable,
+)
 from lessons_loop.filter.models import Metadata, Record
+from lessons_loop.filter.server import transport_reason
 from lessons_loop.filter.store import first_line
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
-PAGE = 2000
+PAGE = 1000
 WRITE_BATCH = 500
+WRITE_BYTES = 8 * 2**20
+"""Of one batch; a Chroma server takes 40 MiB, and numbers may grow threefold on their way."""
 PLACEHOLDER = [1.0]
 """Vector of collections that are never searched."""
 
@@ -72,14 +81,27 @@ def chroma_errors(name: str) -> Iterator[None]:
     """Turn what Chroma raises into one StoreError line naming the collection."""
     try:
         yield
-    except LessonsError:
+    except LessonsError as error:
+        if isinstance(error, StoreError) and name not in str(error):
+            raise type(error)(f"{name}: {error}") from None
         raise
     except Exception as error:
-        raise StoreError(f"{name}: {first_line(error)}") from None
+        raise _translated(error, name) from None
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # chromadb's Rust core
             raise
         raise StoreDamaged(f"{name}: {first_line(error)}") from None
+
+
+def _translated(error: Exception, name: str) -> StoreError:
+    import httpx
+    from chromadb.errors import NotFoundError
+
+    if isinstance(error, httpx.TransportError):
+        reason = transport_reason(error)
+        return StoreUnreachable(f"{name}: the server does not answer ({reason}): run again later")
+    kind = StoreMissing if isinstance(error, NotFoundError) else StoreError
+    return kind(f"{name}: {first_line(error)}")
 
 
 def find_collection(client: ClientAPI, name: str) -> Any | None:
@@ -130,6 +152,8 @@ def read_vectors(collection: Any, ids: Sequence[str]) -> dict[str, Vectors]:
         try:
             with chroma_errors(collection.name):
                 page = collection.get(ids=batch, include=["embeddings"])
+        except (StoreUnreachable, StoreMissing):
+            raise
         except StoreError:
             raise _lost(collection.name) from None
         rows = np.asarray(page["embeddings"], dtype=np.float32)
@@ -163,8 +187,17 @@ def write_rows(collection: Any, rows: Sequence[Row], dropped: Mapping[str, set[s
 
 
 def _batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    for start in range(0, len(rows), WRITE_BATCH):
-        yield rows[start : start + WRITE_BATCH]
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        weight = len(row.model_dump_json())
+        if batch and (len(batch) >= WRITE_BATCH or size + weight > WRITE_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += weight
+    if batch:
+        yield batch
 
 
 def _fields(rows: Sequence[Row], dropped: Mapping[str, set[str]]) -> dict[str, Any]:
@@ -179,7 +212,7 @@ def _fields(rows: Sequence[Row], dropped: Mapping[str, set[str]]) -> dict[str, A
 
 def _read_back(collection: Any, rows: Sequence[Row]) -> None:
     with chroma_errors(collection.name):
-        page = collection.get(ids=[row.id for row in rows])
+        page = collection.get(ids=[row.id for row in rows], include=["documents", "metadatas"])
     found = {
         id_: (document, metadata)
         for id_, document, metadata in zip(

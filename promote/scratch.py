@@ -7,60 +7,68 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.files import file_errors
 from lessons_loop.promote.lock import borrowed_lock
+from lessons_loop.promote.places import FolderStore
 from lessons_loop.promote.repair import gate_marker
-
-
-class Place(NamedTuple):
-    """A store and the state directory that goes with it."""
-
-    paths: StorePaths
-    state: Path
+from lessons_loop.promote.server_copy import copy_collections
+from lessons_loop.promote.server_place import ServerStore
 
 
 @contextmanager
-def scratch_copy(place: Place) -> Iterator[Place]:
-    """Copy gate, staging and state under their locks; raise LockHeld, StoreError."""
+def working_copy(
+    store: FolderStore | ServerStore, domain: str, dry_run: bool
+) -> Iterator[FolderStore | ServerStore]:
+    """Return the store itself, for a dry run a copy of it; raise LockHeld, StoreError."""
+    if not dry_run:
+        yield store
+        return
     with file_errors("the folder for temporary files"):
         scratch = tempfile.TemporaryDirectory(prefix="lessons-dry-run-")
     with scratch as folder:
-        copy = Place(StorePaths(Path(folder) / "store"), Path(folder) / "store" / "state")
-        with borrowed_lock(place.paths.gate_lock), file_errors(place.paths.root):
-            copy.paths.root.mkdir()
-            _copy(place.paths.gate, copy.paths.gate)
-            _copy(gate_marker(place.paths), gate_marker(copy.paths))
-            _copy(place.state, copy.state)
-        with borrowed_lock(place.paths.staging_lock), file_errors(place.paths.root):
-            _copy(place.paths.staging, copy.paths.staging)
-            _copy(place.paths.staging_marker, copy.paths.staging_marker)
-        with _named_as(place, copy):
+        root = StorePaths(Path(folder) / "store")
+        copy = FolderStore(root, root.state)
+        if isinstance(store, ServerStore):
+            _copy_server(store, copy, domain)
+        else:
+            _copy_folder(store, copy)
+        with _named_as(store, copy):
             yield copy
 
 
+def _copy_folder(store: FolderStore, copy: FolderStore) -> None:
+    """Copy gate, staging and state under their locks."""
+    paths, scratch = store.paths, copy.paths
+    with borrowed_lock(paths.gate_lock), file_errors(paths.root):
+        scratch.root.mkdir()
+        _copy(paths.gate, scratch.gate)
+        _copy(gate_marker(paths), gate_marker(scratch))
+        _copy(store.state, copy.state)
+    with borrowed_lock(paths.staging_lock), file_errors(paths.root):
+        _copy(paths.staging, scratch.staging)
+        _copy(paths.staging_marker, scratch.staging_marker)
+
+
+def _copy_server(store: ServerStore, copy: FolderStore, domain: str) -> None:
+    """Copy the state under its lock, and what the server holds of the domain."""
+    with borrowed_lock(store.state_lock), file_errors(store.state):
+        copy.paths.root.mkdir()
+        _copy(store.state, copy.state)
+        copy_collections(store, copy.paths, domain)
+
+
 @contextmanager
-def _named_as(place: Place, copy: Place) -> Iterator[None]:
+def _named_as(store: FolderStore | ServerStore, copy: FolderStore) -> Iterator[None]:
     """Let errors name the store that was copied: the copy is gone when they are read."""
     try:
         yield
     except LessonsError as error:
-        text = str(error).replace(str(copy.state), str(place.state))
-        error.args = (text.replace(str(copy.paths.root), str(place.paths.root)),)
+        text = str(error).replace(str(copy.state), str(store.state))
+        error.args = (text.replace(copy.title, store.title),)
         raise
-
-
-@contextmanager
-def working_copy(place: Place, dry_run: bool) -> Iterator[Place]:
-    """Return the place itself, for a dry run a copy of it."""
-    if not dry_run:
-        yield place
-        return
-    with scratch_copy(place) as copy:
-        yield copy
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -2,7 +2,7 @@
 
 Covered: two gates at once, a foreign state directory, another embedding model, a crash
 between any two steps of a change, a torn index after one, a broken ledger.
-Not covered: a Chroma server (give a folder).
+Not covered: whoever else may write to a Chroma server (a proxy's matter).
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lessons_loop.filter.embed import Embedder, Vectors
 from lessons_loop.filter.errors import LessonsError, StoreError, StoreLocked
 from lessons_loop.filter.models import Lesson
-from lessons_loop.filter.store import StorePaths
+from lessons_loop.promote.candidates import ensure_staging
 from lessons_loop.promote.clock import iso, utc_now
+from lessons_loop.promote.curated import CuratedWriter
 from lessons_loop.promote.effects import (
     Checkpoint,
     carry_out,
@@ -29,32 +29,34 @@ from lessons_loop.promote.effects import (
 )
 from lessons_loop.promote.embedding import EmbedOnce
 from lessons_loop.promote.errors import LedgerBroken
-from lessons_loop.promote.holdings import Holdings, open_client
+from lessons_loop.promote.holdings import Holdings
 from lessons_loop.promote.journal import Journal, Plan
 from lessons_loop.promote.ledger import Ledger, LedgerEntry
-from lessons_loop.promote.lock import gate_lock
+from lessons_loop.promote.places import Clients, FolderStore, LessonStore
 from lessons_loop.promote.plan import (
     check_change,
     check_vectors,
     make_plan,
     next_entry,
 )
-from lessons_loop.promote.publish import Edition, publish, published_is_current
+from lessons_loop.promote.publish import (
+    Edition,
+    calibrated_header,
+    publish,
+    published_is_current,
+)
 from lessons_loop.promote.records import Action, Actor, Change
-from lessons_loop.promote.scratch import Place, working_copy
+from lessons_loop.promote.replaced import refuse_lost_domains
+from lessons_loop.promote.scratch import working_copy
+from lessons_loop.promote.server_lock import LOCK_TERM
 from lessons_loop.promote.snapshot import Contents, write_snapshot
 from lessons_loop.promote.state import (
     clean_domain,
-    ensure_layout,
     ensure_state_id,
+    locate,
     refuse_paused,
-    state_folder,
-    store_paths,
 )
 from lessons_loop.promote.view import GateView
-
-if TYPE_CHECKING:
-    from chromadb.api import ClientAPI
 
 RULE = Actor(kind="rule", name="init")
 
@@ -64,14 +66,16 @@ class GateSettings:
     """Where a gate works and with what."""
 
     store: str
-    """A folder; server URLs are refused for now."""
+    """A folder, or a Chroma server's URL."""
     domain: str
     state: Path | None = None
-    """Default: `<store>/state`."""
+    """Default: `<store>/state`; a server needs one."""
     embedder: Embedder | None = None
     """None: read, report and hold, but never promote."""
     dry_run: bool = False
     """Works on a throw-away copy: the store keeps every byte."""
+    lock_term: float = LOCK_TERM
+    """On a server: seconds after which a gate that is gone holds the lock no more."""
 
 
 @contextmanager
@@ -89,13 +93,12 @@ def open_gate(
     `checkpoint` is called with each step's name; `re_embedding` admits another model.
     """
     domain = clean_domain(settings.domain)
-    paths = store_paths(settings.store)
-    place = Place(paths, state_folder(settings.state, paths))
+    place = locate(settings.store, settings.state, settings.lock_term)
     refuse_paused(place.state, os.environ)
-    with working_copy(place, settings.dry_run) as (paths, state):
-        ensure_layout(paths, state)
-        with gate_lock(paths.gate_lock, now), open_client(paths) as client:
-            session = GateSession(domain, paths, state, client, settings, now, checkpoint)
+    with working_copy(place, domain, settings.dry_run) as store:
+        store.make_layout()
+        with store.opened(domain, now) as clients:
+            session = GateSession(domain, store, clients, settings, now, checkpoint)
             session.run = run or f"{domain}-{secrets.token_hex(4)}"
             session.start(re_embedding=re_embedding)
             try:
@@ -113,25 +116,24 @@ class GateSession(GateView):
     def __init__(
         self,
         domain: str,
-        paths: StorePaths,
-        state: Path,
-        client: ClientAPI,
+        store: LessonStore,
+        clients: Clients,
         settings: GateSettings,
         now: Callable[[], datetime],
         checkpoint: Checkpoint,
     ) -> None:
-        super().__init__(domain, paths, Holdings(client, domain), EmbedOnce(settings.embedder))
+        super().__init__(domain, store, Holdings(clients, domain), EmbedOnce(settings.embedder))
         self.run = ""
-        self.state = state
+        self.state = store.state
         self.dry_run = settings.dry_run
         self.embedder = settings.embedder
         self.created = False
         """Whether this session made the domain."""
         self.now = now
         self.checkpoint = checkpoint
-        self.client = client
-        self.ledger = Ledger(state, self.holdings.heads)
-        self.journal = Journal(state)
+        self.clients = clients
+        self.ledger = Ledger(store.state, self.holdings.heads)
+        self.journal = Journal(store.state)
         self._tail: LedgerEntry | None = None
         self._unsettled = False
         self._prepared = False
@@ -181,6 +183,7 @@ class GateSession(GateView):
 
     def commit(self, plan: Plan) -> None:
         """Ledger line, journal, effects, in this order; raise StoreError."""
+        self.clients.guard()
         self._unsettled = True
         self.journal.draft(plan)
         self.checkpoint("draft")
@@ -201,7 +204,7 @@ class GateSession(GateView):
 
     def _settle(self, plan: Plan) -> None:
         try:
-            carry_out(self.client, self.paths, plan, self.checkpoint)
+            carry_out(self.clients, self.store, plan, self.checkpoint)
         except StoreLocked:  # staging only, before anything was touched there
             raise
         except StoreError as error:
@@ -222,9 +225,11 @@ class GateSession(GateView):
 
     def start(self, *, re_embedding: bool = False) -> None:
         """Check state and model, finish an interrupted change, load curated."""
-        state_id = ensure_state_id(self.state, self.holdings.headers())
+        headers = self.holdings.headers()
+        refuse_lost_domains(self.ledger, self.store.title, [one.domain for one in headers])
+        state_id = ensure_state_id(self.state, headers)
         self._recover()
-        settle_leftover_rebuild(self.client, self.domain)
+        settle_leftover_rebuild(self.clients.curated, self.domain)
         self.created = self.holdings.load(state_id, str(self.state), any_space=re_embedding)
         self.holdings.learn_model(self.embedder)
         if not re_embedding:
@@ -238,31 +243,52 @@ class GateSession(GateView):
         self._unsettled = False
         if plan := self.journal.recover(self._tail):
             self._unsettled = True
-            self._settle(plan)
+            own = plan.domain == self.domain
+            with nullcontext() if own else self.clients.lock_also(plan.domain):
+                self._settle(plan)
 
     def _is_unwritten(self) -> bool:
         """Say whether the domain's creator died before its first ledger line."""
         return self.holdings.header.head_n == 0 and not self.curated
 
     def _record_creation(self) -> None:
+        if not isinstance(self.store, FolderStore):  # there the plugin makes its own
+            ensure_staging(self.store, self.domain)
         payload: dict[str, object] = {"domain": self.domain, "schema": 1}
         change = Change(Action.INIT, self.domain, "domain created", RULE, payload)
         entry = self.entry_for(change)
         self.commit(make_plan(change, entry, self.holdings.header, {}, self._vector_of))
 
     def finish(self) -> None:
-        """Publish when the published file is missing, damaged or behind."""
+        """Publish when what recall reads is missing, damaged or behind."""
         if not self.dry_run and not self._unsettled:
             self.publish()
 
     def publish(self, *, force: bool = False) -> None:
-        """Write the published file where it is not current; raise StoreError."""
-        path = self.paths.published(self.domain)
-        header = self.holdings.header
-        if not force and published_is_current(path, header.rev, header.fingerprint):
+        """Bring what recall reads up to date: the published file, on a server the floors.
+
+        Raises StoreError, EmbedError.
+        """
+        path, header = self.store.published(self.domain), self.holdings.header
+        if path is None:
+            current = header.calibrated_rev == header.rev
+        else:
+            current = published_is_current(path, header.rev, header.fingerprint)
+        if current and not force:
             return
         keys, vectors = self.nearest_vectors()
         lessons = [self.curated[key] for key in keys]
         edition = Edition(self.domain, header.rev, lessons, vectors, header.fingerprint)
-        publish(path, edition, self.embedder if self.holdings.is_own_model else None)
+        embedder = self.embedder if self.holdings.is_own_model else None
+        if path is None:
+            self._calibrate(edition, embedder)
+        else:
+            publish(path, edition, embedder)
         self.checkpoint("published")
+
+    def _calibrate(self, edition: Edition, embedder: Embedder | None) -> None:
+        header = calibrated_header(self.holdings.header, edition, embedder)
+        self.clients.guard()
+        writer = CuratedWriter(self.holdings.collection)
+        writer.set_calibration(header, self.clients.curated)
+        self.holdings.header = header

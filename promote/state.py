@@ -1,4 +1,4 @@
-"""The state directory: which store it belongs to, whether the gate is paused, folders."""
+"""What a gate works on: the store of a setting, its state directory, whether it is paused."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lessons_loop.filter.errors import StoreError
+from lessons_loop.filter.server import ServerAddress, is_server, parse_server, server_token
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.curated import Header
 from lessons_loop.promote.errors import Paused, WrongState
-from lessons_loop.promote.files import private_folder, public_folder, write_atomic
+from lessons_loop.promote.files import write_atomic
+from lessons_loop.promote.places import FolderStore
+from lessons_loop.promote.server_lock import LOCK_TERM
+from lessons_loop.promote.server_place import ServerStore
 
 _DOMAIN = re.compile(r"^[a-z0-9][a-z0-9-]{0,39}$")
+Located = FolderStore | ServerStore
 _YES = ("1", "true", "yes", "on")
 
 
@@ -29,24 +34,47 @@ def clean_domain(value: str) -> str:
     return name
 
 
+def locate(store: str, state: Path | None, lock_term: float = LOCK_TERM) -> Located:
+    """Return a store by its setting, a folder or a URL; raise StoreError. Asks nobody."""
+    if not is_server(store):
+        paths = store_paths(store)
+        return FolderStore(paths, state_folder(state, paths))
+    address, chosen = parse_server(store), _given_folder(state)
+    if chosen is None:
+        raise StoreError(
+            f"lesson store {address.url} needs a state directory of its own: pass --state-dir "
+            "or set LESSONS_STATE"
+        )
+    return ServerStore(address, chosen, server_token(), lock_term)
+
+
 def store_paths(store: str) -> StorePaths:
     """Return the paths of a store folder; raise StoreError for anything else."""
     place = store.strip()
     if not place:
         raise StoreError("no store given: pass --store or set LESSONS_STORE")
-    if re.match(r"^[a-z]+://", place, re.IGNORECASE):
-        raise StoreError("server stores are not supported yet: give a folder")
+    if is_server(place):
+        raise StoreError(f"{parse_server(place).url} is no folder")
     return StorePaths(Path(place).expanduser().absolute())
 
 
 def state_folder(given: Path | None, paths: StorePaths) -> Path:
-    """Return the state directory, stray white space of a setting removed."""
+    """Return the state directory of a folder store, stray white space of a setting removed."""
+    return _given_folder(given) or paths.state.absolute()
+
+
+def _given_folder(given: Path | None) -> Path | None:
     place = str(given).strip() if given else ""
-    return (Path(place).expanduser() if place else paths.state).absolute()
+    return Path(place).expanduser().absolute() if place else None
 
 
-def existing_store(store: str) -> StorePaths:
-    """Return the paths of a store that is there, if only what was staged; raise StoreError."""
+def existing_store(store: str) -> StorePaths | ServerAddress:
+    """Return where a store is that was made, if only what was staged; raise StoreError.
+
+    A server is not asked: whoever opens it learns what is missing.
+    """
+    if is_server(store):
+        return parse_server(store)
     paths = store_paths(store)
     if not any(folder.is_dir() for folder in (paths.gate, paths.staging, paths.spool)):
         raise StoreError(
@@ -62,14 +90,6 @@ def refuse_paused(state: Path, environ: Mapping[str, str]) -> None:
     flag = state / "paused"
     if flag.exists():
         raise Paused(f"the gate is paused by {flag}: remove it to go on")
-
-
-def ensure_layout(paths: StorePaths, state: Path) -> None:
-    """Make the folders: published is for everybody, the rest for the owner only."""
-    public_folder(paths.root)
-    public_folder(paths.published("x").parent)
-    for folder in (paths.gate, paths.staging, paths.spool, state):
-        private_folder(folder)
 
 
 def ensure_state_id(state: Path, headers: Sequence[Header]) -> str:

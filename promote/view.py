@@ -8,10 +8,10 @@ from types import MappingProxyType
 from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Candidate, Curated
-from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.candidates import StagedEvents, read_candidates, read_usages
 from lessons_loop.promote.embedding import EmbedOnce
 from lessons_loop.promote.holdings import Holdings
+from lessons_loop.promote.places import LessonStore
 from lessons_loop.promote.plan import open_holds
 from lessons_loop.promote.records import Archived
 
@@ -20,10 +20,10 @@ class GateView:
     """The reading half of a session."""
 
     def __init__(
-        self, domain: str, paths: StorePaths, holdings: Holdings, embedding: EmbedOnce
+        self, domain: str, store: LessonStore, holdings: Holdings, embedding: EmbedOnce
     ) -> None:
         self.domain = domain
-        self.paths = paths
+        self.store = store
         self.holdings = holdings
         self.embedding = embedding
         self.unreadable = 0
@@ -58,7 +58,7 @@ class GateView:
 
     def candidates(self) -> list[Candidate]:
         """Return what staging proposes, oldest first; raise StoreLocked, StoreDamaged."""
-        staged = read_candidates(self.paths, self.domain)
+        staged = read_candidates(self.store, self.domain)
         self.unreadable = staged.unreadable
         return staged.candidates
 
@@ -68,7 +68,7 @@ class GateView:
 
     def events(self) -> StagedEvents:
         """Return the usage events, and the ids of rows that are none."""
-        return read_usages(self.paths, self.domain)
+        return read_usages(self.store, self.domain)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return unit rows of texts as documents; asked once per text and run.

@@ -62,3 +62,20 @@ def store_url(chroma_server: Any) -> str:
     from support.chroma_server import fresh_url
 
     return fresh_url(chroma_server)
+
+
+@pytest.fixture(params=["folder", "server"])
+def store_kind(request: pytest.FixtureRequest) -> str:
+    """Run a test of store or gate on both stores."""
+    return str(request.param)
+
+
+@pytest.fixture
+def root(store_kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Return the folder that stands for a store, see `support.gate`."""
+    folder = tmp_path / "store"
+    if store_kind == "server":
+        from support.gate import put_on_server
+
+        put_on_server(folder, request.getfixturevalue("store_url"))
+    return folder

@@ -12,10 +12,19 @@ from hypothesis import strategies as st
 
 from lessons_loop.filter.errors import StoreDamaged
 from lessons_loop.filter.events import Usage
-from lessons_loop.filter.store import StorePaths, append_records, staging_session
+from lessons_loop.filter.store import StorePaths, append_records
 from lessons_loop.promote.candidates import delete_staged, read_candidates, read_usages
 from lessons_loop.promote.rows import PAGE
-from support.gate import candidate, gate, promotion, stage, stage_usage
+from support.gate import (
+    candidate,
+    gate,
+    located,
+    on_folder,
+    promotion,
+    raw_client,
+    stage,
+    stage_usage,
+)
 
 NAME = "sql-lessons-candidates"
 DIE_INSIDE = """
@@ -27,14 +36,9 @@ with staging_session(StorePaths(pathlib.Path(sys.argv[1]))) as client:
 """
 
 
-@pytest.fixture
-def paths(tmp_path: Path) -> StorePaths:
-    return StorePaths(tmp_path / "store")
-
-
-def forge(paths: StorePaths, *rows: tuple[str, str | None, dict[str, Any] | None]) -> None:
+def forge(root: Path, *rows: tuple[str, str | None, dict[str, Any] | None]) -> None:
     """Put rows into staging as a forger with a client could."""
-    with staging_session(paths) as client:
+    with raw_client(root, "staging") as client:
         collection = client.get_or_create_collection(NAME, embedding_function=None)
         for id_, document, metadata in rows:
             collection.add(
@@ -45,18 +49,18 @@ def forge(paths: StorePaths, *rows: tuple[str, str | None, dict[str, Any] | None
             )
 
 
-def test_candidates_come_oldest_first(paths: StorePaths) -> None:
+def test_candidates_come_oldest_first(root: Path) -> None:
     found = [candidate(f"Use table {n}.", message=f"m{n}") for n in range(5)]
-    stage(paths, found)
-    assert read_candidates(paths, "sql").candidates == found
+    stage(root, found)
+    assert read_candidates(located(root), "sql").candidates == found
 
 
-def test_forged_rows_are_counted_never_raised(paths: StorePaths) -> None:
+def test_forged_rows_are_counted_never_raised(root: Path) -> None:
     good = candidate()
-    stage(paths, [good])
+    stage(root, [good])
     record = good.to_record()
     forge(
-        paths,
+        root,
         ("no-document", None, {"kind": "perf-guard"}),
         ("no-metadata", "text", None),
         ("wrong-id", record.document, dict(record.metadata)),
@@ -65,14 +69,14 @@ def test_forged_rows_are_counted_never_raised(paths: StorePaths) -> None:
         ("long", "x" * 100_000, dict(record.metadata)),
         ("nul", "a\x00b", dict(record.metadata)),
     )
-    staged = read_candidates(paths, "sql")
+    staged = read_candidates(located(root), "sql")
     assert (staged.candidates, staged.unreadable) == ([good], 7)
 
 
-def test_candidate_of_another_domain_is_none(paths: StorePaths) -> None:
+def test_candidate_of_another_domain_is_none(root: Path) -> None:
     stranger = candidate(domain="openwebui").to_record()
-    forge(paths, (stranger.id, stranger.document, dict(stranger.metadata)))
-    assert read_candidates(paths, "sql") == ([], 1)
+    forge(root, (stranger.id, stranger.document, dict(stranger.metadata)))
+    assert read_candidates(located(root), "sql") == ([], 1)
 
 
 @hypothesis_settings(
@@ -93,36 +97,37 @@ def test_candidate_of_another_domain_is_none(paths: StorePaths) -> None:
 def test_any_metadata_is_read_or_counted(
     tmp_path_factory: pytest.TempPathFactory, metadata: dict[str, Any]
 ) -> None:
-    paths = StorePaths(tmp_path_factory.mktemp("store"))
-    forge(paths, ("row", "Use it.", metadata))
-    assert read_candidates(paths, "sql") == ([], 1)
+    root = tmp_path_factory.mktemp("store")
+    forge(root, ("row", "Use it.", metadata))
+    assert read_candidates(located(root), "sql") == ([], 1)
 
 
-def test_thousands_are_read_in_pages(paths: StorePaths) -> None:
+def test_thousands_are_read_in_pages(root: Path) -> None:
     assert PAGE <= 2000
     records = [candidate(message=f"m{n}").to_record() for n in range(5000)]
-    with staging_session(paths) as client:
+    with raw_client(root, "staging") as client:
         for start in range(0, 5000, 2500):
             append_records(client, NAME, records[start : start + 2500])
-    staged = read_candidates(paths, "sql")
+    staged = read_candidates(located(root), "sql")
     assert [found.message_ref for found in staged.candidates] == [f"m{n}" for n in range(5000)]
 
 
-def test_missing_staging_is_empty_and_stays_missing(paths: StorePaths) -> None:
-    assert read_candidates(paths, "sql") == ([], 0)
-    delete_staged(paths, "sql", ["x"], ["y"])
-    assert not paths.staging.exists()
+@on_folder
+def test_missing_staging_is_empty_and_stays_missing(root: Path) -> None:
+    assert read_candidates(located(root), "sql") == ([], 0)
+    delete_staged(located(root), "sql", ["x"], ["y"])
+    assert not StorePaths(root).staging.exists()
 
 
-def test_same_turn_twice_is_one_row_two_turns_are_two(paths: StorePaths) -> None:  # T-24
-    stage(paths, [candidate(message="m1"), candidate(message="m1"), candidate(message="m2")])
-    assert len(read_candidates(paths, "sql").candidates) == 2
+def test_same_turn_twice_is_one_row_two_turns_are_two(root: Path) -> None:  # T-24
+    stage(root, [candidate(message="m1"), candidate(message="m1"), candidate(message="m2")])
+    assert len(read_candidates(located(root), "sql").candidates) == 2
 
 
-def test_forged_events_are_told_apart_from_later_types(paths: StorePaths) -> None:
+def test_forged_events_are_told_apart_from_later_types(root: Path) -> None:
     used = Usage(keys=("k",), message_ref="m", at="2026-11-01T08:00:00Z")
-    stage_usage(paths, "sql", [used])
-    with staging_session(paths) as client:
+    stage_usage(root, "sql", [used])
+    with raw_client(root, "staging") as client:
         collection = client.get_collection("sql-lessons-events", embedding_function=None)
         for id_, metadata in (
             ("other-id", dict(used.to_record().metadata)),
@@ -130,25 +135,28 @@ def test_forged_events_are_told_apart_from_later_types(paths: StorePaths) -> Non
             ("thumb", {"type": "rating", "outcome": "up"}),
         ):
             collection.add(ids=[id_], documents=["x"], metadatas=[metadata], embeddings=[[1.0]])
-    events = read_usages(paths, "sql")
+    events = read_usages(located(root), "sql")
     assert events.usages == [(used.id, used)]
     assert events.unreadable == ["other-id", "many"]
 
 
-def test_death_inside_a_session_needs_no_hand(paths: StorePaths) -> None:  # T-31
+@on_folder
+def test_death_inside_a_session_needs_no_hand(root: Path) -> None:  # T-31
     found = candidate()
-    stage(paths, [found])
-    subprocess.run([sys.executable, "-c", DIE_INSIDE, str(paths.root)], check=False)
-    assert paths.staging_marker.exists()
-    with gate(paths.root) as session:
+    stage(root, [found])
+    subprocess.run([sys.executable, "-c", DIE_INSIDE, str(root)], check=False)
+    assert StorePaths(root).staging_marker.exists()
+    with gate(root) as session:
         assert session.candidates() == [found]
         session.apply(promotion(session, found))
         assert session.candidates() == []
 
 
-def test_damaged_staging_names_the_repair(paths: StorePaths) -> None:
-    stage(paths, [candidate()])
+@on_folder
+def test_damaged_staging_names_the_repair(root: Path) -> None:
+    stage(root, [candidate()])
+    paths = StorePaths(root)
     paths.staging_marker.write_text("{}")
     (paths.staging / "chroma.sqlite3").write_bytes(b"this is no database" * 100)
-    with gate(paths.root) as session, pytest.raises(StoreDamaged, match="run `lessons repair`"):
+    with gate(root) as session, pytest.raises(StoreDamaged, match="run `lessons repair`"):
         session.candidates()

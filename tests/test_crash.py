@@ -14,8 +14,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.events import Usage
-from lessons_loop.filter.published import read_published
-from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.candidates import read_candidates
 from lessons_loop.promote.effects import CHECKPOINTS
 from lessons_loop.promote.session import GateSession, open_gate
@@ -23,9 +21,12 @@ from support.gate import (
     HashEmbedder,
     candidate,
     gate,
+    located,
     promotion,
+    raw_client,
     retirement,
     settings,
+    shown,
     stage,
     stage_usage,
 )
@@ -43,18 +44,14 @@ def drive(root: Path, action: str, step: str = "-") -> int:
 
 def places(root: Path, key: str) -> set[str]:
     """Say where a lesson stands, read without a gate that would repair anything."""
-    import chromadb
-
     found = set()
-    paths = StorePaths(root)
-    if any(item.lesson.key == key for item in read_candidates(paths, "sql").candidates):
+    if any(item.lesson.key == key for item in read_candidates(located(root), "sql").candidates):
         found.add("staging")
-    client = chromadb.PersistentClient(str(paths.gate))
-    for collection in client.list_collections():
-        rows = client.get_collection(collection.name).get()
-        if any(key in id_ for id_ in rows["ids"]):
-            found.add(collection.name)
-    client.close()  # type: ignore[attr-defined]
+    for database in ("curated", "gate"):
+        with raw_client(root, database) as client:
+            for collection in client.list_collections():
+                if any(key in id_ for id_ in collection.get()["ids"]):
+                    found.add(collection.name)
     return found
 
 
@@ -70,11 +67,11 @@ def end_state(session: GateSession) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("step", CHECKPOINTS)
-def test_promotion_survives_death_at_step(tmp_path: Path, step: str) -> None:  # T-31
-    root, found = tmp_path / "store", candidate()
+def test_promotion_survives_death_at_step(root: Path, step: str) -> None:  # T-31
+    found = candidate()
     with gate(root):
         pass
-    stage(StorePaths(root), [found])
+    stage(root, [found])
     assert drive(root, "promote", step) == 9
     assert places(root, found.lesson.key)
     assert drive(root, "promote") == 0
@@ -84,13 +81,13 @@ def test_promotion_survives_death_at_step(tmp_path: Path, step: str) -> None:  #
         assert [e.n for e in promotions] == [session.curated[found.lesson.key].verdict_ref]
         assert session.candidates() == []
         assert session.ledger.verify() == []
-    published = read_published(StorePaths(root).published("sql"))
+    published = shown(root)
     assert published is not None and published.header.rev == 1
 
 
 @pytest.mark.parametrize("step", ["ledger", "archive", "removed", "header"])
-def test_retirement_survives_death_at_step(tmp_path: Path, step: str) -> None:
-    root, found = tmp_path / "store", candidate()
+def test_retirement_survives_death_at_step(root: Path, step: str) -> None:
+    found = candidate()
     with gate(root) as session:
         session.apply(promotion(session, found))
     assert drive(root, "retire", step) == 9
@@ -103,13 +100,13 @@ def test_retirement_survives_death_at_step(tmp_path: Path, step: str) -> None:
 
 
 @pytest.mark.parametrize("step", ["journal", "curated", "staged"])
-def test_hits_are_counted_once_after_death(tmp_path: Path, step: str) -> None:
-    root, found = tmp_path / "store", candidate()
+def test_hits_are_counted_once_after_death(root: Path, step: str) -> None:
+    found = candidate()
     with gate(root) as session:
         session.apply(promotion(session, found))
     keys = (found.lesson.key,)
     used = [Usage(keys=keys, message_ref=f"m{n}", at="2026-11-02T08:00:00Z") for n in range(3)]
-    stage_usage(StorePaths(root), "sql", used)
+    stage_usage(root, "sql", used)
     assert drive(root, "fold", step) == 9
     assert drive(root, "fold") == 0
     with gate(root) as session:
@@ -118,8 +115,8 @@ def test_hits_are_counted_once_after_death(tmp_path: Path, step: str) -> None:
 
 
 @pytest.mark.parametrize("step", SWAP_STEPS)
-def test_re_embedding_survives_death_at_step(tmp_path: Path, step: str) -> None:
-    root, found = tmp_path / "store", candidate()
+def test_re_embedding_survives_death_at_step(root: Path, step: str) -> None:
+    found = candidate()
     with gate(root) as session:
         session.apply(promotion(session, found))
         before = session.curated[found.lesson.key]
@@ -132,11 +129,11 @@ def test_re_embedding_survives_death_at_step(tmp_path: Path, step: str) -> None:
         assert session.ledger.verify() == []
 
 
-def test_any_domain_finishes_what_another_left(tmp_path: Path) -> None:
-    root, found = tmp_path / "store", candidate()
+def test_any_domain_finishes_what_another_left(root: Path) -> None:
+    found = candidate()
     with gate(root):
         pass
-    stage(StorePaths(root), [found])
+    stage(root, [found])
     assert drive(root, "promote", "archive") == 9
     with open_gate(settings(root, domain="third")) as session:
         assert session.ledger.verify() == []

@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.events import Usage
-from lessons_loop.filter.published import read_published
-from lessons_loop.filter.store import StorePaths, staging_session
 from lessons_loop.promote.fold import FoldReport, count_usages, fold_events
-from support.gate import candidate, curated, gate, lesson, promotion, stage_usage
+from support.gate import candidate, curated, gate, lesson, promotion, raw_client, shown, stage_usage
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -20,30 +18,29 @@ def usage(*keys: str, message: str = "m", at: str = "2026-11-02T08:00:00Z") -> U
     return Usage(keys=keys, message_ref=message, at=at)
 
 
-def test_events_become_counters_once(tmp_path: Path) -> None:
+def test_events_become_counters_once(root: Path) -> None:
     found = candidate()
     key = found.lesson.key
-    with gate(tmp_path) as session:
+    with gate(root) as session:
         session.apply(promotion(session, found))
         vectors = session.nearest_vectors()[1].tolist()
-    stage_usage(StorePaths(tmp_path), "sql", [usage(key, message=f"m{n}") for n in range(4)])
-    with gate(tmp_path) as session:
+    stage_usage(root, "sql", [usage(key, message=f"m{n}") for n in range(4)])
+    with gate(root) as session:
         assert fold_events(session) == FoldReport(4, 1, 0, 0)
         assert fold_events(session) == FoldReport(0, 0, 0, 0)
-    with gate(tmp_path) as session:
+    with gate(root) as session:
         row = session.curated[key]
         assert (row.hits, row.last_used) == (4, "2026-11-02T08:00:00Z")
         assert (row.verdict_ref, row.ledger_ref) == (2, 2)
         assert session.nearest_vectors()[1].tolist() == vectors
         assert [e.action for e in session.ledger.entries()] == ["init", "promote", "fold"]
-    published = read_published(StorePaths(tmp_path).published("sql"))
+    published = shown(root)
     assert published is not None and published.lessons[0].hits == 4
 
 
-def test_unknown_and_malformed_events_are_counted_and_gone(tmp_path: Path) -> None:
-    paths = StorePaths(tmp_path)
-    stage_usage(paths, "sql", [usage("no-such-key")])
-    with staging_session(paths) as client:
+def test_unknown_and_malformed_events_are_counted_and_gone(root: Path) -> None:
+    stage_usage(root, "sql", [usage("no-such-key")])
+    with raw_client(root, "staging") as client:
         collection = client.get_collection("sql-lessons-events", embedding_function=None)
         collection.add(
             ids=["bad", "thumb"],
@@ -51,17 +48,17 @@ def test_unknown_and_malformed_events_are_counted_and_gone(tmp_path: Path) -> No
             metadatas=[{"type": "used", "keys": 5}, {"type": "rating"}],
             embeddings=[[1.0], [1.0]],
         )
-    with gate(tmp_path) as session:
+    with gate(root) as session:
         assert fold_events(session) == FoldReport(1, 0, 1, 1)
-    with staging_session(paths) as client:
+    with raw_client(root, "staging") as client:
         collection = client.get_collection("sql-lessons-events", embedding_function=None)
         assert collection.get()["ids"] == ["thumb"]
 
 
-def test_no_event_writes_nothing(tmp_path: Path) -> None:
-    with gate(tmp_path):
+def test_no_event_writes_nothing(root: Path) -> None:
+    with gate(root):
         pass
-    with gate(tmp_path) as session:
+    with gate(root) as session:
         fold_events(session)
         assert [e.action for e in session.ledger.entries()] == ["init"]
 

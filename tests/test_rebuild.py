@@ -8,19 +8,22 @@ import numpy as np
 import pytest
 
 from lessons_loop.filter.errors import EmbeddingMismatch, EmbedError, StoreDamaged, StoreError
-from lessons_loop.filter.published import read_published
 from lessons_loop.filter.store import StorePaths, open_embedded
 from lessons_loop.promote.rebuild import re_embed, re_embed_domain
-from lessons_loop.promote.session import GateSettings, open_gate
+from lessons_loop.promote.session import open_gate
 from support.gate import (
     HashEmbedder,
+    bare,
     candidate,
     curated,
     gate,
     lesson,
+    on_folder,
     promotion,
+    raw_client,
     retirement,
     settings,
+    shown,
 )
 
 
@@ -41,29 +44,27 @@ def filled(root: Path, embedder: HashEmbedder | None = None) -> str:
         HashEmbedder(64, "prefixed", ("q: ", "d: ")),
     ],
 )
-def test_other_model_is_refused_with_both_names(
-    tmp_path: Path, other: HashEmbedder
-) -> None:  # T-07
-    filled(tmp_path)
+def test_other_model_is_refused_with_both_names(root: Path, other: HashEmbedder) -> None:  # T-07
+    filled(root)
     expected = rf"hash-64 \(64 .*{other.name} \({other.dimension} .*`lessons re-embed --domain sql`"
-    with pytest.raises(EmbeddingMismatch, match=expected), gate(tmp_path, other):
+    with pytest.raises(EmbeddingMismatch, match=expected), gate(root, other):
         pass
-    with gate(tmp_path) as session:
+    with gate(root) as session:
         assert len(session.curated) == 1
 
 
-def test_same_model_under_another_name_is_welcome(tmp_path: Path) -> None:
-    filled(tmp_path)
-    with gate(tmp_path, HashEmbedder(64, "renamed")) as session:
+def test_same_model_under_another_name_is_welcome(root: Path) -> None:
+    filled(root)
+    with gate(root, HashEmbedder(64, "renamed")) as session:
         session.apply(promotion(session, candidate("Use a limit.", message="m3")))
 
 
-def test_re_embedding_keeps_all_but_vectors(tmp_path: Path) -> None:  # T-07
-    key, new = filled(tmp_path), HashEmbedder(32, "new")
-    with gate(tmp_path) as session:
+def test_re_embedding_keeps_all_but_vectors(root: Path) -> None:  # T-07
+    key, new = filled(root), HashEmbedder(32, "new")
+    with gate(root) as session:
         before, archive = dict(session.curated), dict(session.archive)
-    assert re_embed_domain(settings(tmp_path, new)) == 1
-    with gate(tmp_path, new) as session:
+    assert re_embed_domain(settings(root, new)) == 1
+    with gate(root, new) as session:
         assert (dict(session.curated), dict(session.archive)) == (before, archive)
         keys, vectors = session.nearest_vectors()
         expected = new.embed([before[key].lesson.embedded_text], "document")  # type: ignore[arg-type]
@@ -72,50 +73,51 @@ def test_re_embedding_keeps_all_but_vectors(tmp_path: Path) -> None:  # T-07
         assert session.archive_vectors()[0] == ()
         assert session.ledger.verify() == []
         session.apply(promotion(session, candidate("Use a limit.", message="m3")))
-    published = read_published(StorePaths(tmp_path).published("sql"))
+    published = shown(root)
     assert published is not None and published.header.dimension == 32
 
 
-def test_other_model_cannot_promote_before_re_embedding(tmp_path: Path) -> None:
-    filled(tmp_path)
-    chosen = settings(tmp_path, HashEmbedder(64, "twin", salt="x"))
+def test_other_model_cannot_promote_before_re_embedding(root: Path) -> None:
+    filled(root)
+    chosen = settings(root, HashEmbedder(64, "twin", salt="x"))
     with open_gate(chosen, re_embedding=True) as session, pytest.raises(EmbeddingMismatch):
         session.apply(promotion(session, candidate("Use a limit.", message="m3")))
 
 
-def test_failing_embedder_leaves_everything(tmp_path: Path) -> None:
+def test_failing_embedder_leaves_everything(root: Path) -> None:
     class Dying(HashEmbedder):
         def embed(self, texts: object, purpose: object) -> object:  # type: ignore[override]
             if len(list(texts)) != 8:  # type: ignore[call-overload]
                 raise EmbedError("endpoint died")
             return super().embed(texts, purpose)  # type: ignore[arg-type]
 
-    key = filled(tmp_path)
+    key = filled(root)
     with pytest.raises(EmbedError, match="endpoint died"):
-        re_embed_domain(settings(tmp_path, Dying(32)))
-    with gate(tmp_path) as session:
+        re_embed_domain(settings(root, Dying(32)))
+    with gate(root) as session:
         assert list(session.curated) == [key]
         assert session.nearest_vectors()[1].shape == (1, 64)
 
 
-def test_without_embedder_re_embedding_says_what_to_set(tmp_path: Path) -> None:
+def test_without_embedder_re_embedding_says_what_to_set(root: Path) -> None:
     with (
-        open_gate(GateSettings(str(tmp_path), "sql")) as session,
+        open_gate(bare(root)) as session,
         pytest.raises(EmbedError, match="set LESSONS_EMBEDDING"),
     ):
         re_embed(session)
 
 
-def test_lost_vectors_are_told_and_rebuilt(tmp_path: Path) -> None:
-    key = filled(tmp_path)
-    lose_index(StorePaths(tmp_path))
+@on_folder
+def test_lost_vectors_are_told_and_rebuilt(root: Path) -> None:
+    key = filled(root)
+    lose_index(StorePaths(root))
     with (
         pytest.raises(StoreDamaged, match=r"lost vectors.*run `lessons re-embed`"),
-        gate(tmp_path) as s,
+        gate(root) as s,
     ):
         s.nearest_vectors()
-    assert re_embed_domain(settings(tmp_path)) == 1
-    with gate(tmp_path) as session:
+    assert re_embed_domain(settings(root)) == 1
+    with gate(root) as session:
         assert session.nearest_vectors()[0] == (key,)
 
 
@@ -134,27 +136,26 @@ def lose_index(paths: StorePaths) -> None:
             shutil.rmtree(folder)
 
 
-def test_collection_that_compares_by_l2_is_refused(tmp_path: Path) -> None:  # T-39
-    client = open_embedded(StorePaths(tmp_path).gate)
-    collection = client.create_collection("sql-lessons", embedding_function=None)
+def test_collection_that_compares_by_l2_is_refused(root: Path) -> None:  # T-39
     row = curated(lesson()).to_record()
-    collection.add(
-        ids=[row.id],
-        documents=[row.document],
-        metadatas=[dict(row.metadata)],
-        embeddings=[[1.0, 0.0]],
-    )
-    client.close()  # type: ignore[attr-defined]
+    with raw_client(root, "curated") as client:
+        collection = client.create_collection("sql-lessons", embedding_function=None)
+        collection.add(
+            ids=[row.id],
+            documents=[row.document],
+            metadatas=[dict(row.metadata)],
+            embeddings=[[1.0, 0.0]],
+        )
     expected = "sql-lessons compares by l2, the gate needs cosine: run `lessons re-embed"
-    with pytest.raises(StoreError, match=expected), gate(tmp_path):
+    with pytest.raises(StoreError, match=expected), gate(root):
         pass
-    assert re_embed_domain(settings(tmp_path)) == 1
-    with gate(tmp_path) as session:
+    assert re_embed_domain(settings(root)) == 1
+    with gate(root) as session:
         assert [item.key for item in session.curated.values()] == [row.id]
 
 
-def test_similarities_stay_within_bounds(tmp_path: Path) -> None:  # T-39
-    filled(tmp_path)
-    with gate(tmp_path) as session:
+def test_similarities_stay_within_bounds(root: Path) -> None:  # T-39
+    filled(root)
+    with gate(root) as session:
         vectors = session.nearest_vectors()[1]
         assert np.abs(vectors @ vectors.T).max() <= 1 + 1e-6

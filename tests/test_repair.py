@@ -12,7 +12,7 @@ from lessons_loop.filter.store import StorePaths, file_lock
 from lessons_loop.promote.candidates import read_candidates, read_usages
 from lessons_loop.promote.rebuild import re_embed_domain, repair_gate, repair_staging
 from lessons_loop.promote.repair import gate_marker
-from support.gate import candidate, gate, promotion, settings, stage, stage_usage
+from support.gate import candidate, gate, located, promotion, settings, stage, stage_usage
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_sound_staging_only_loses_its_marker(paths: StorePaths) -> None:
     report = repair_staging(paths)
     assert (report.outcome, report.line) == ("sound", "staging is sound")
     assert not paths.staging_marker.exists()
-    assert len(read_candidates(paths, "sql").candidates) == 60
+    assert len(read_candidates(located(paths.root), "sql").candidates) == 60
 
 
 @pytest.mark.parametrize("name", ["index_metadata.pickle", "data_level0.bin", "header.bin"])
@@ -58,8 +58,8 @@ def test_torn_index_is_rebuilt_without_loss(paths: StorePaths, name: str) -> Non
         file.write_bytes(file.read_bytes()[:5])
     report = repair_staging(paths, child_seconds=20)
     assert torn and report.outcome == "rebuilt"
-    assert len(read_candidates(paths, "sql").candidates) == 60
-    assert len(read_usages(paths, "sql").usages) == 1
+    assert len(read_candidates(located(paths.root), "sql").candidates) == 60
+    assert len(read_usages(located(paths.root), "sql").usages) == 1
     assert report.aside is not None and (report.aside / "chroma.sqlite3").exists()
 
 
@@ -77,7 +77,7 @@ def test_unreadable_staging_is_moved_aside(paths: StorePaths) -> None:
 def test_death_between_renames_is_finished(paths: StorePaths) -> None:
     paths.staging.rename(paths.root / "staging.new")
     assert repair_staging(paths).outcome == "sound"
-    assert len(read_candidates(paths, "sql").candidates) == 60
+    assert len(read_candidates(located(paths.root), "sql").candidates) == 60
 
 
 def test_hanging_reader_is_given_up(paths: StorePaths) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.gate import Mode
 from lessons_loop.promote.run import RunOptions, run_gate
 from support.gate import HashEmbedder, candidate, gate, stage
@@ -17,12 +16,12 @@ POOL = "The pool is 40."
 
 
 @pytest.mark.parametrize("step", ["payload", "draft", "ledger", "journal", "cleared"])
-def test_killed_run_ends_alike_after_rerun(tmp_path: Path, step: str) -> None:  # T-31
+def test_killed_run_ends_alike_after_rerun(root: Path, step: str) -> None:  # T-31
     seen = [*sightings(SOUND, 2), *sightings(OTHER, 2), candidate(POOL, message="m-9")]
-    stage(StorePaths(tmp_path), seen)
-    died = subprocess.run([sys.executable, str(DRIVER), str(tmp_path), step], check=False)
+    stage(root, seen)
+    died = subprocess.run([sys.executable, str(DRIVER), str(root), step], check=False)
     assert died.returncode == 9
-    with gate(tmp_path, HashEmbedder(256)) as session:
+    with gate(root, HashEmbedder(256)) as session:
         waiting = {found.lesson.text for found in session.candidates()}
         kept = {row.lesson.text for row in (*session.curated.values(), *session.archive.values())}
         assert waiting | kept == {SOUND, OTHER, POOL}

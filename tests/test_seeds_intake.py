@@ -76,7 +76,8 @@ def test_changed_seed_supersedes_by_id(tmp_path: Path, weather: Path) -> None:
 def test_change_by_hand_is_kept_unless_forced(tmp_path: Path, weather: Path) -> None:
     load(tmp_path, weather)
     with gate(tmp_path / "store", domain="weather") as session:
-        collection = session.client.get_collection("weather-lessons", embedding_function=None)
+        client = session.clients.curated
+        collection = client.get_collection("weather-lessons", embedding_function=None)
         key = next(k for k, row in session.curated.items() if row.seed_id == "rain-in-mm")
         collection.update(ids=[key], metadatas=[{"trigger": "changed by hand"}])
     write_seeds(weather, WEATHER | {"rain-in-mm": "Read rainfall in inches."})

@@ -15,6 +15,7 @@ from lessons_loop.filter.inject import block
 from lessons_loop.filter.models import Curated
 from lessons_loop.filter.published import read_published
 from lessons_loop.filter.recall import build_index, score, select
+from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.embedders import SentenceTransformers
 from lessons_loop.promote.session import GateSettings, open_gate
 from lessons_loop.seeds.load import load_domain, shipped_domains
@@ -32,7 +33,7 @@ def recall(tmp_path_factory: pytest.TempPathFactory) -> Recall:
         settings = GateSettings(str(store), domain, embedder=embedder)
         with open_gate(settings) as session:
             load_domain(session, folder)
-        published.append(read_published(session.paths.published(domain)))
+        published.append(read_published(StorePaths(store).published(domain)))
     index = build_index([found for found in published if found])
 
     def recalled(question: str) -> tuple[Curated, ...]:

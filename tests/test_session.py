@@ -3,27 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from lessons_loop.filter.published import read_published
-from lessons_loop.filter.store import StorePaths
-from support.gate import (
-    candidate,
-    gate,
-    promotion,
-    retirement,
-    stage,
-)
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "store"
+from support.gate import candidate, gate, promotion, retirement, shown, stage
 
 
 def test_promoted_candidate_is_curated_and_published(root: Path) -> None:
-    paths, found = StorePaths(root), candidate()
-    stage(paths, [found])
+    found = candidate()
+    stage(root, [found])
     with gate(root) as session:
         assert session.candidates() == [found]
         number = session.apply(promotion(session, found))
@@ -32,7 +18,7 @@ def test_promoted_candidate_is_curated_and_published(root: Path) -> None:
         assert session.candidates() == []
         assert (row.ledger_ref, row.verdict_ref, row.rev) == (number, number, 1)
         assert session.ledger.verify() == []
-    published = read_published(paths.published("sql"))
+    published = shown(root)
     assert published is not None
     assert [item.key for item in published.lessons] == [found.lesson.key]
 
@@ -47,5 +33,5 @@ def test_retired_lesson_stands_in_archive_only(root: Path) -> None:
         assert dict(session.curated) == {}
         assert session.archive[f"{found.lesson.key}-stale"].ledger_ref == 3
         np.testing.assert_allclose(session.archive_vectors()[1], [vector], atol=1e-6)
-    published = read_published(StorePaths(root).published("sql"))
+    published = shown(root)
     assert published is not None and published.lessons == ()

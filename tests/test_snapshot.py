@@ -74,15 +74,15 @@ def test_run_name_cannot_leave_the_folder(tmp_path: Path) -> None:
     assert folder.parent == tmp_path / "snapshots"
 
 
-def test_writing_run_takes_one_snapshot_before(tmp_path: Path) -> None:
+def test_writing_run_takes_one_snapshot_before(root: Path) -> None:
     found = candidate()
-    with gate(tmp_path) as session:
+    with gate(root) as session:
         session.apply(promotion(session, found))
-    with gate(tmp_path) as session:
+    with gate(root) as session:
         session.candidates()
-    with gate(tmp_path) as session:
+    with gate(root) as session:
         session.apply(retirement(session, found.lesson.key))
         session.apply(promotion(session, found))
-    snapshots = [read_snapshot(folder) for folder in list_snapshots(tmp_path / "state", "sql")]
+    snapshots = [read_snapshot(folder) for folder in list_snapshots(root / "state", "sql")]
     assert [len(snapshot.curated) for snapshot in snapshots] == [0, 1]
     assert snapshots[1].vectors.shape == (1, 64)

@@ -1,13 +1,20 @@
-"""Test tools for the gate: a deterministic embedder, builders, staging as the plugin fills it."""
+"""Test tools for the gate: a deterministic embedder, builders, staging as the plugin fills it.
+
+A test's store is a folder `root`. Where it lies on a server, `root` holds the address
+(`server.url`) and the state directory, so that tests say the same for both.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from lessons_loop.filter.embed import Purpose, Vectors, unit_rows
 from lessons_loop.filter.events import Usage
@@ -18,16 +25,30 @@ from lessons_loop.filter.models import (
     EvidenceKind,
     Kind,
     Lesson,
+    Record,
     Status,
 )
+from lessons_loop.filter.published import PublishedSet, read_published
+from lessons_loop.filter.server import open_server, parse_server
+from lessons_loop.filter.server_shelf import CuratedServer
 from lessons_loop.filter.spool import Spool
-from lessons_loop.filter.store import StorePaths
+from lessons_loop.filter.store import (
+    STAGING_VECTOR,
+    StorePaths,
+    collection_names,
+    open_embedded,
+    staging_session,
+)
 from lessons_loop.promote.records import Action, Actor, Archived, Change
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
+from lessons_loop.promote.state import Located, locate
 
 WHEN = "2026-11-01T08:00:00Z"
 HUMAN = Actor(kind="human", name="alex")
 _WORD = re.compile(r"\w+")
+on_folder = pytest.mark.parametrize("store_kind", ["folder"])
+"""For tests that are about files of an embedded store."""
+on_server = pytest.mark.parametrize("store_kind", ["server"])
 
 
 class HashEmbedder:
@@ -112,25 +133,110 @@ def archived(found: Lesson, status: Status = Status.REJECTED, **fields: Any) -> 
     return Archived(**({"lesson": gone, "reason": "test", "at": WHEN} | fields))
 
 
-def stage(paths: StorePaths, candidates: Sequence[Candidate]) -> None:
+def put_on_server(root: Path, url: str) -> None:
+    """Let `root` mean a store on a server, its databases made as `lessons init` makes them."""
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "server.url").write_text(url)
+    store = located(root)
+    assert not hasattr(store, "paths")
+    store.make_layout()
+    store.make_databases()
+
+
+def server_url(root: Path) -> str:
+    """Return the address of a store on a server, "" for a folder."""
+    note = root / "server.url"
+    return note.read_text() if note.exists() else ""
+
+
+def located(root: Path) -> Located:
+    """Return the store as the gate sees it."""
+    url = server_url(root)
+    return locate(url, root / "state") if url else locate(str(root), None)
+
+
+def flags(root: Path) -> list[str]:
+    """Return the command line options that name the store."""
+    if url := server_url(root):
+        return ["--store", url, "--state-dir", str(root / "state")]
+    return ["--store", str(root)]
+
+
+@contextmanager
+def raw_client(root: Path, database: str) -> Iterator[Any]:
+    """Open one database behind the gate's back."""
+    paths = StorePaths(root)
+    if url := server_url(root):
+        client: Any = open_server(parse_server(url), database)
+    elif database == "staging":
+        with staging_session(paths) as client:
+            yield client
+        return
+    else:
+        client = open_embedded(paths.gate)
+    with closing(client):
+        yield client
+
+
+def shown(root: Path, domain: str = "sql") -> PublishedSet:
+    """Return what recall reads of a domain."""
+    if url := server_url(root):
+        with closing(CuratedServer(parse_server(url))) as shelf:
+            found = shelf.fetch(domain, None).lessons
+    else:
+        found = read_published(StorePaths(root).published(domain))
+    assert found is not None
+    return found
+
+
+def stage(root: Path | StorePaths, candidates: Sequence[Candidate]) -> None:
     """Put candidates into staging the way the plugin does."""
-    spool = Spool(paths)
+    if server_url(folder := root.root if isinstance(root, StorePaths) else root):
+        _add(folder, "candidates", [(c.lesson.domain, c.to_record()) for c in candidates])
+        return
+    spool = Spool(StorePaths(folder))
     spool.append_candidates(candidates)
     spool.drain()
 
 
-def stage_usage(paths: StorePaths, domain: str, usages: Sequence[Usage]) -> None:
+def stage_usage(root: Path | StorePaths, domain: str, usages: Sequence[Usage]) -> None:
     """Put usage events into staging the way the plugin does."""
-    spool = Spool(paths)
+    if server_url(folder := root.root if isinstance(root, StorePaths) else root):
+        _add(folder, "events", [(domain, usage.to_record()) for usage in usages])
+        return
+    spool = Spool(StorePaths(folder))
     for usage in usages:
         spool.append_usage(domain, usage)
     spool.drain()
 
 
+def _add(root: Path, kind: str, rows: Sequence[tuple[str, Record]]) -> None:
+    with raw_client(root, "staging") as client:
+        for domain, record in rows:
+            collection = client.get_or_create_collection(
+                collection_names(domain)[kind],
+                configuration={"hnsw": {"space": "cosine"}},
+                embedding_function=None,
+            )
+            collection.add(
+                ids=[record.id],
+                documents=[record.document],
+                metadatas=[dict(record.metadata)],
+                embeddings=[STAGING_VECTOR],
+            )
+
+
 def settings(root: Path, embedder: Any = None, **fields: Any) -> GateSettings:
-    """Return settings for a store folder and domain `sql`."""
+    """Return settings for a store and domain `sql`."""
     chosen = HashEmbedder() if embedder is None else embedder
-    return GateSettings(**({"store": str(root), "domain": "sql", "embedder": chosen} | fields))
+    url = server_url(root)
+    place = {"store": url, "state": root / "state"} if url else {"store": str(root)}
+    return GateSettings(**({"domain": "sql", "embedder": chosen} | place | fields))
+
+
+def bare(root: Path) -> GateSettings:
+    """Return settings without an embedder."""
+    return replace(settings(root), embedder=None)
 
 
 def gate(root: Path, embedder: Any = None, **fields: Any) -> AbstractContextManager[GateSession]:
