@@ -7,12 +7,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lessons_loop.deploy.doctor_render import wrapped
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.published import read_published
+from lessons_loop.filter.server import ServerAddress
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths
+from lessons_loop.promote.render import plain
+from lessons_loop.promote.server_place import ServerStore
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
-from lessons_loop.promote.state import existing_store
+from lessons_loop.promote.state import existing_store, locate
 
 DECAY = "no decay signal yet"
 SHOWN_PROBLEMS = 3
@@ -42,7 +46,8 @@ class StoreStatus:
 
     store: str
     domains: list[DomainStatus]
-    spool: int
+    spool: int | None
+    """None: a server's plugin keeps its spool where it runs."""
     spool_bad: int
     """Spool files that were none of ours, kept in `spool/bad`."""
     last_run: str = ""
@@ -65,6 +70,8 @@ def domains_of(paths: StorePaths) -> list[str]:
 def read_status(store: str, state: Path | None, domains: Sequence[str]) -> StoreStatus:
     """Read a store; what cannot be read becomes a problem. Raise StoreError without a store."""
     paths = existing_store(store)
+    if isinstance(paths, ServerAddress):
+        return read_server_status(store, state, domains)
     bad = len(list((paths.spool / "bad").glob("*"))) if paths.spool.is_dir() else 0
     found = StoreStatus(str(paths.root), [], Spool(paths).waiting(), bad)
     for name in domains or domains_of(paths):
@@ -81,6 +88,36 @@ def read_status(store: str, state: Path | None, domains: Sequence[str]) -> Store
             f"{paths.salt} is missing: restore it, or run `lessons init`; "
             "with a new one people counted before count again"
         )
+    found.problems = list(dict.fromkeys(found.problems))
+    return found
+
+
+def read_server_status(store: str, state: Path | None, domains: Sequence[str]) -> StoreStatus:
+    """Read a store on a server, where recall reads curated itself; raise StoreError."""
+    place = locate(store, state)
+    found = StoreStatus(place.title, [], None, 0)
+    for name in domains or (place.domains() if isinstance(place, ServerStore) else ()):
+        domain = DomainStatus(name)
+        found.domains.append(domain)
+        try:
+            with open_gate(GateSettings(store, name, state, dry_run=True)) as session:
+                header, created = session.holdings.header, session.created
+                read_gate_part(session, domain, found)
+        except LessonsError as error:
+            found.problems.append(f"{name}: {error}")
+            continue
+        if created:
+            found.problems.append(
+                f"{name}: is not in this store: run `lessons init` if the name is right"
+            )
+        domain.published = domain.curated
+        domain.floor = header.floor if header.floor >= 0 else None
+        domain.embedding = header.fingerprint.name if header.fingerprint else ""
+        if header.calibrated_rev != header.rev:
+            found.problems.append(
+                f"{name}: the floors are older than the lessons:"
+                f" run `lessons publish --domain {name}`"
+            )
     found.problems = list(dict.fromkeys(found.problems))
     return found
 
@@ -133,12 +170,13 @@ def first_few(problems: Sequence[str]) -> list[str]:
     return [*problems[:SHOWN_PROBLEMS], *rest]
 
 
-def render_status(found: StoreStatus) -> str:
-    """Return the status as aligned lines."""
+def render_status(found: StoreStatus, width: int = 80) -> str:
+    """Return the status as aligned lines of at most `width` columns."""
     lines = [("store", found.store)]
     for domain in found.domains:
         lines += domain_lines(domain)
     spool = f"{found.spool} records wait for staging"
+    spool = spool if found.spool is not None else "in Open WebUI's own data folder"
     lines.append(("spool", spool + (f", {found.spool_bad} unreadable" if found.spool_bad else "")))
     lines.append(("last run", found.last_run or "none"))
     verified = "verified" if found.ledger_verified else "NOT verified"
@@ -146,7 +184,9 @@ def render_status(found: StoreStatus) -> str:
     lines.append(("ledger", f"{found.ledger_lines} lines, {verified}" if known else "not read"))
     lines.append(("decay", found.decay))
     lines += [("problem", problem) for problem in found.problems]
-    return "\n".join(f"{label:<12} {text}" for label, text in lines)
+    shown = [(f"{label:<12} ", " ".join(plain(text).split())) for label, text in lines]
+    rows = [row for head, text in shown for row in wrapped(text, width, head, " " * len(head))]
+    return "\n".join(rows)
 
 
 def domain_lines(domain: DomainStatus) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lessons_loop.filter.errors import LessonsError
+from lessons_loop.promote.completion import complete_domain
 from lessons_loop.promote.options import AsJson, Embedding, StateDir, Store
 from lessons_loop.promote.quiet import busy
 
@@ -19,7 +20,13 @@ if TYPE_CHECKING:
     from lessons_loop.seeds.commands import Loaded
 
 DomainsOption = Annotated[
-    str, typer.Option("--domain", envvar="LESSONS_DOMAIN", help="Domain, or a comma list.")
+    str,
+    typer.Option(
+        "--domain",
+        envvar="LESSONS_DOMAIN",
+        help="Domain, or a comma list.",
+        autocompletion=complete_domain,
+    ),
 ]
 
 
@@ -54,6 +61,7 @@ def init(
     lines = [
         f"{name}: {'created' if name in report.created else 'was there'}" for name in split(domain)
     ]
+    lines += [report.advice] if report.advice else []
     content: dict[str, Any] = report._asdict()
     if seeds and (loaded := load_seeds(store, state_dir, split(domain), embedder)):
         from lessons_loop.seeds.commands import as_report, as_table
@@ -89,6 +97,13 @@ def split(names: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
 
 
+def given(names: str) -> list[str]:
+    """Return the names of a comma list; raise LessonsError where there is none."""
+    if found := split(names):
+        return found
+    raise LessonsError("no domain given: pass --domain or set LESSONS_DOMAIN")
+
+
 def status(
     store: Store = "",
     state_dir: StateDir = None,
@@ -100,10 +115,11 @@ def status(
     Example: lessons status --store ./lessons
     """
     from lessons_loop.deploy.status import read_status, render_status
+    from lessons_loop.promote.render import make_console
 
     with busy("reading the store …"):
         found = read_status(store, state_dir, split(domain))
-    tell([render_status(found)], found.as_json(), as_json)
+    tell([render_status(found, make_console().width)], found.as_json(), as_json)
     if found.problems:
         raise typer.Exit(1)
 
@@ -122,7 +138,7 @@ def verify(
     from lessons_loop.promote.state import existing_store
 
     existing_store(store)
-    settings = GateSettings(store, split(domain)[0], state_dir, dry_run=True)
+    settings = GateSettings(store, given(domain)[0], state_dir, dry_run=True)
     with busy("reading the ledger …"), open_gate(settings) as session:
         problems = session.ledger.verify()
         count = len(session.ledger.entries())
@@ -154,7 +170,7 @@ def publish(
 
     existing_store(store)
     counts = {}
-    for name in split(domain):
+    for name in given(domain):
         settings = GateSettings(store, name, state_dir)
         with busy(f"publishing {name} …"), open_gate(settings) as session:
             session.publish(force=True)
@@ -183,7 +199,7 @@ def re_embed(
     existing_store(store)
     embedder = parse_embedding(embedding, os.environ)
     counts = {}
-    for name in split(domain):
+    for name in given(domain):
         with busy(f"embedding {name} again …"):
             counts[name] = re_embed_domain(GateSettings(store, name, state_dir, embedder))
     lines = [f"{name}: {count} lessons embedded again" for name, count in counts.items()]
@@ -191,22 +207,23 @@ def re_embed(
 
 
 def repair(store: Store = "", as_json: AsJson = False) -> None:
-    """Make a store usable after a crash; deletes nothing.
+    """Make a store usable after a crash; deletes nothing. A server is only looked at.
 
     Example: lessons repair --store ./lessons
     """
-    from lessons_loop.promote.repair import repair_gate, repair_staging
-    from lessons_loop.promote.state import existing_store
+    from lessons_loop.promote.rebuild import repair_store
 
-    paths = existing_store(store)
     with busy("checking staging and curated …"):
-        reports = [repair_staging(paths), repair_gate(paths)]
+        reports = repair_store(store)
     found = {
         report.what: {
             "outcome": report.outcome,
             "rows": report.rows,
             "aside": str(report.aside or ""),
+            "note": report.note,
         }
         for report in reports
     }
     tell([report.line for report in reports], found, as_json)
+    if any(report.outcome == "damaged" for report in reports):
+        raise typer.Exit(1)
