@@ -136,7 +136,7 @@ def distilling_lines(figures: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name[:18]:<18} {counted} {facts:>9}"
     for mistake in figures["mistakes"]:
         what = "; ".join(f"{key}: {value}" for key, value in mistake.items() if key != "id")
-        yield f"{mistake['id']}: {what}"[:200]
+        yield f"{mistake['id']}: {what}"
 
 
 def _counts(found: Mapping[str, int]) -> str:

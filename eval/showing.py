@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+WIDTH = 80
 Step = Callable[[], None]
 
 
@@ -23,7 +25,9 @@ def print_figures(
         typer.echo(json.dumps(figures, indent=2))
         return
     for line in lines(figures):
-        typer.echo("".join(char if char.isprintable() else "?" for char in line))
+        shown = "".join(char if char.isprintable() else "?" for char in line)
+        folded = textwrap.wrap(shown, WIDTH, subsequent_indent="    ", drop_whitespace=False)
+        typer.echo("\n".join(part.rstrip() for part in folded))
 
 
 @contextmanager
