@@ -41,7 +41,7 @@ class StoreError(LessonsError):
 
 
 class StoreUnreachable(StoreError):
-    """The store's server gives no answer now; asking again later may help."""
+    """The store's server gives no usable answer now; asking again later may help."""
 
 
 class StoreMissing(StoreError):

@@ -85,10 +85,8 @@ class CuratedReader:
         return True
 
     def _fetch(self, domain: str, failed: dict[str, Exception]) -> None:
-        down = next((e for e in failed.values() if isinstance(e, StoreUnreachable)), None)
-        if down is not None:  # its time limit is paid once, not per domain
-            failed[domain] = down
-            return
+        if isinstance(common_error(failed, 0), StoreUnreachable):
+            return  # its time limit is paid once, not per domain
         try:
             self._shelves[domain] = self.source.fetch(domain, self._shelves.get(domain))
         except (LessonsError, OSError, MemoryError) as error:
@@ -99,23 +97,24 @@ class CuratedReader:
         return shelf.lessons if shelf else None
 
     def _tell(self, failed: Mapping[str, Exception]) -> None:
-        """Warn once per trouble, and once in all where every domain has the same."""
+        """Warn once per trouble, and once in all where it is the source's as a whole."""
         if self.closed:
             return
-        alike = len({first_line(e) for e in failed.values()}) == 1
-        shared = len(failed) == len(self.domains) > 1 and alike
+        shared = common_error(failed, len(self.domains))
+        self._tell_one("reading lessons", shared)
+        if isinstance(shared, StoreUnreachable):  # nothing is known of the domains
+            return
         for domain in self.domains:
-            error = failed.get(domain)
-            self._tell_one(f"reading lessons of {domain}", None if shared else error)
+            own = None if shared else failed.get(domain)
+            self._tell_one(f"reading lessons of {domain}", own)
             shelf = self._shelves.get(domain)
             self._note(f"the lessons of {domain}", shelf.note if shelf else "")
-        self._tell_one("reading lessons", next(iter(failed.values())) if shared else None)
 
     def _tell_one(self, trouble: str, error: Exception | None) -> None:
         if error is None:
             self.alerts.clear(trouble)
             return
-        kept = any(shelf.lessons for shelf in self._shelves.values())
+        kept = any(s.lessons and s.lessons.keys for s in self._shelves.values())
         rest = "the lessons read before stay in use" if kept else "none are recalled meanwhile"
         self.alerts.warn(trouble, f"{first_line(error, 400)}; {rest}")
 
@@ -135,6 +134,16 @@ class CuratedReader:
             f"the domains' lessons do not all have vectors of one model ({names}): lessons are "
             "recalled by words alone; run `lessons re-embed` for each domain",
         )
+
+
+def common_error(failed: Mapping[str, Exception], domains: int) -> Exception | None:
+    """Return the error that is the source's as a whole: out of reach, or the same everywhere."""
+    errors = list(failed.values())
+    for error in errors:
+        if isinstance(error, StoreUnreachable):
+            return error
+    alike = len({first_line(error) for error in errors}) == 1
+    return errors[0] if alike and len(errors) == domains > 1 else None
 
 
 def keep_refreshed(

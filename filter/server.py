@@ -126,7 +126,7 @@ def open_server(
 
 
 def check_heartbeat(session: BoundedSession, address: ServerAddress) -> None:
-    """Raise StoreUnreachable or StoreError unless a Chroma server answers."""
+    """Raise StoreUnreachable unless a Chroma server answers."""
     import httpx
 
     what = f"lesson store {address.url}"
@@ -142,7 +142,7 @@ def check_heartbeat(session: BoundedSession, address: ServerAddress) -> None:
     except (ValueError, TypeError):
         alive = False
     if not alive:
-        raise StoreError(f"{what} answers, but is no Chroma server")
+        raise StoreUnreachable(f"{what} answers, but is no Chroma server")
 
 
 def _client(address: ServerAddress, database: str, session: BoundedSession) -> ClientAPI:
@@ -231,9 +231,11 @@ def _translated(error: BaseException, what: str) -> StoreError:
         return StoreUnreachable(f"{what}: the server does not answer: {transport_reason(error)}")
     if isinstance(error, NotFoundError):
         return StoreMissing(f"{what}: {mask(first_line(error))}")
-    if isinstance(error, ChromaError) or type(error) is Exception:
+    if isinstance(error, ChromaError) or type(error) is Exception:  # what it says of itself
         return StoreError(f"{what}: {mask(first_line(error))}")
-    return StoreError(f"{what}: the server's answer makes no sense: {mask(first_line(error))}")
+    return StoreUnreachable(
+        f"{what}: the server's answer makes no sense: {mask(first_line(error))}"
+    )
 
 
 def transport_reason(error: Exception) -> str:

@@ -66,13 +66,13 @@ def read_bounded(chunks: Iterator[bytes], seconds: float, limit: int) -> bytes:
 
 
 def refuse_failure(status: int, body: bytes) -> None:
-    """Raise for a status that Chroma itself would not have explained."""
+    """Raise StoreUnreachable for a status that Chroma itself would not have explained."""
     if status in (401, 403):
-        raise StoreError(
+        raise StoreUnreachable(
             f"the server refuses access (HTTP {status}): check `chroma_token` "
             "(LESSONS_CHROMA_TOKEN) and what it may do"
         )
     if status in (408, 429) or (status >= 500 and not body.lstrip().startswith(b"{")):
         raise StoreUnreachable(f"the server answers HTTP {status}")
     if 300 <= status < 400:
-        raise StoreError(f"the server answers with a redirect (HTTP {status}): give its address")
+        raise StoreUnreachable(f"the server answers with a redirect (HTTP {status}): set that one")

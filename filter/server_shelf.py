@@ -54,7 +54,8 @@ class CuratedServer:
         """Read the collection when its id, `rev` or calibration changed."""
         with self._connected() as client:
             try:
-                return self._fetch(client, domain, known)
+                with server_errors(self.place):
+                    return self._fetch(client, domain, known)
             except StoreMissing:  # made anew between two calls: its name leads to the new one
                 return self._fetch(client, domain, known)
 

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 41e7cd07911677fa04cf55702e35c08f61f9635c54f1816ce04e3f363710561f
+source_digest: b1ad6f0894327761d1cf7cec3d20f33c02c42d48719585e0383f366ad8d76227
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class StoreError(LessonsError):
 
 
 class StoreUnreachable(StoreError):
-    """The store's server gives no answer now; asking again later may help."""
+    """The store's server gives no usable answer now; asking again later may help."""
 
 
 class StoreMissing(StoreError):
@@ -930,16 +930,16 @@ def read_bounded(chunks: Iterator[bytes], seconds: float, limit: int) -> bytes:
 
 
 def refuse_failure(status: int, body: bytes) -> None:
-    """Raise for a status that Chroma itself would not have explained."""
+    """Raise StoreUnreachable for a status that Chroma itself would not have explained."""
     if status in (401, 403):
-        raise StoreError(
+        raise StoreUnreachable(
             f"the server refuses access (HTTP {status}): check `chroma_token` "
             "(LESSONS_CHROMA_TOKEN) and what it may do"
         )
     if status in (408, 429) or (status >= 500 and not body.lstrip().startswith(b"{")):
         raise StoreUnreachable(f"the server answers HTTP {status}")
     if 300 <= status < 400:
-        raise StoreError(f"the server answers with a redirect (HTTP {status}): give its address")
+        raise StoreUnreachable(f"the server answers with a redirect (HTTP {status}): set that one")
 
 
 # ------------------------------------------------------------------------------
@@ -4181,7 +4181,7 @@ def open_server(
 
 
 def check_heartbeat(session: BoundedSession, address: ServerAddress) -> None:
-    """Raise StoreUnreachable or StoreError unless a Chroma server answers."""
+    """Raise StoreUnreachable unless a Chroma server answers."""
     import httpx
 
     what = f"lesson store {address.url}"
@@ -4197,7 +4197,7 @@ def check_heartbeat(session: BoundedSession, address: ServerAddress) -> None:
     except (ValueError, TypeError):
         alive = False
     if not alive:
-        raise StoreError(f"{what} answers, but is no Chroma server")
+        raise StoreUnreachable(f"{what} answers, but is no Chroma server")
 
 
 def _client(address: ServerAddress, database: str, session: BoundedSession) -> ClientAPI:
@@ -4286,9 +4286,11 @@ def _translated(error: BaseException, what: str) -> StoreError:
         return StoreUnreachable(f"{what}: the server does not answer: {transport_reason(error)}")
     if isinstance(error, NotFoundError):
         return StoreMissing(f"{what}: {mask(first_line(error))}")
-    if isinstance(error, ChromaError) or type(error) is Exception:
+    if isinstance(error, ChromaError) or type(error) is Exception:  # what it says of itself
         return StoreError(f"{what}: {mask(first_line(error))}")
-    return StoreError(f"{what}: the server's answer makes no sense: {mask(first_line(error))}")
+    return StoreUnreachable(
+        f"{what}: the server's answer makes no sense: {mask(first_line(error))}"
+    )
 
 
 def transport_reason(error: Exception) -> str:
@@ -5215,10 +5217,8 @@ class CuratedReader:
         return True
 
     def _fetch(self, domain: str, failed: dict[str, Exception]) -> None:
-        down = next((e for e in failed.values() if isinstance(e, StoreUnreachable)), None)
-        if down is not None:  # its time limit is paid once, not per domain
-            failed[domain] = down
-            return
+        if isinstance(common_error(failed, 0), StoreUnreachable):
+            return  # its time limit is paid once, not per domain
         try:
             self._shelves[domain] = self.source.fetch(domain, self._shelves.get(domain))
         except (LessonsError, OSError, MemoryError) as error:
@@ -5229,17 +5229,18 @@ class CuratedReader:
         return shelf.lessons if shelf else None
 
     def _tell(self, failed: Mapping[str, Exception]) -> None:
-        """Warn once per trouble, and once in all where every domain has the same."""
+        """Warn once per trouble, and once in all where it is the source's as a whole."""
         if self.closed:
             return
-        alike = len({first_line(e) for e in failed.values()}) == 1
-        shared = len(failed) == len(self.domains) > 1 and alike
+        shared = common_error(failed, len(self.domains))
+        self._tell_one("reading lessons", shared)
+        if isinstance(shared, StoreUnreachable):  # nothing is known of the domains
+            return
         for domain in self.domains:
-            error = failed.get(domain)
-            self._tell_one(f"reading lessons of {domain}", None if shared else error)
+            own = None if shared else failed.get(domain)
+            self._tell_one(f"reading lessons of {domain}", own)
             shelf = self._shelves.get(domain)
             self._note(f"the lessons of {domain}", shelf.note if shelf else "")
-        self._tell_one("reading lessons", next(iter(failed.values())) if shared else None)
 
     def _tell_one(self, trouble: str, error: Exception | None) -> None:
         if error is None:
@@ -5265,6 +5266,16 @@ class CuratedReader:
             f"the domains' lessons do not all have vectors of one model ({names}): lessons are "
             "recalled by words alone; run `lessons re-embed` for each domain",
         )
+
+
+def common_error(failed: Mapping[str, Exception], domains: int) -> Exception | None:
+    """Return the error that is the source's as a whole: out of reach, or the same everywhere."""
+    errors = list(failed.values())
+    for error in errors:
+        if isinstance(error, StoreUnreachable):
+            return error
+    alike = len({first_line(error) for error in errors}) == 1
+    return errors[0] if alike and len(errors) == domains > 1 else None
 
 
 def keep_refreshed(
