@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from lessons_loop.deploy.checks import Answer, Finding, Level, Probe, run_probes, unanswered
+from lessons_loop.deploy.doctor_render import as_content, finding_lines, render_findings
+from lessons_loop.filter.errors import StoreError
+
+
+def fails(error: Exception) -> None:
+    raise error
+
+
+def test_probes_run_side_by_side() -> None:
+    began = time.monotonic()
+    slow = [Probe(str(n), lambda: time.sleep(0.5), 5.0) for n in range(8)]
+    assert len(run_probes(slow)) == 8
+    assert time.monotonic() - began < 3
+
+
+def test_endless_probe_is_left_behind() -> None:
+    told: list[list[str]] = []
+    probes = [Probe("endless", lambda: time.sleep(60), 0.5), Probe("quick", lambda: 1, 5.0)]
+    answers = run_probes(probes, told.append)
+    assert answers["quick"] == Answer(1)
+    assert answers["endless"].late and "longer than" in answers["endless"].error
+    assert told and told[0] == ["endless"]
+    assert unanswered("x", answers["endless"]).level is Level.NOT_CHECKED
+
+
+def test_probe_tells_errors_of_ours_only() -> None:
+    probes = [
+        Probe("ours", lambda: fails(StoreError("the store is gone")), 5.0),
+        Probe("foreign", lambda: fails(RuntimeError("obviously-fake-secret")), 5.0),
+    ]
+    answers = run_probes(probes)
+    assert answers["ours"].error == "the store is gone"
+    assert answers["foreign"].error == "failed: RuntimeError"
+
+
+@pytest.mark.parametrize("width", [50, 80, 120])
+def test_findings_are_aligned_and_fit(width: int) -> None:
+    text = "the store /a/long/folder cannot be read " * 3
+    finding = Finding("store", Level.PROBLEM, text, "lessons init --store " + "/x" * 40)
+    lines = finding_lines(finding, width)
+    assert all(len(line) <= width for line in lines)
+    assert lines[0].startswith("problem      store           the store")
+    assert lines[1].startswith(" " * 29)
+
+
+def test_report_closes_with_the_counts() -> None:
+    levels = [Level.OK, Level.OK, Level.WARNING, Level.NOT_CHECKED]
+    shown = render_findings([Finding("a", level, "b") for level in levels])
+    assert shown.splitlines()[-1] == "2 ok, 1 warning, 1 not checked"
+
+
+def test_only_a_problem_is_unhealthy() -> None:
+    mild = [Finding("a", level, "b") for level in Level if level is not Level.PROBLEM]
+    assert as_content(mild)["healthy"] is True
+    assert as_content([*mild, Finding("a", Level.PROBLEM, "b")])["healthy"] is False
+
+
+def test_report_shows_no_hidden_character() -> None:
+    finding = Finding("a", Level.OK, "x\u202ey\x1b[2J", "lessons status\nrm")
+    shown = render_findings([finding])
+    assert "\u202e" not in shown and "\x1b" not in shown and "<U+202E>" in shown
+    assert "lessons status rm" in shown

@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lessons_loop.deploy.checks import Answer, Finding, Level
+from lessons_loop.deploy.checks_chat import (
+    HostFacts,
+    engine_findings,
+    host_findings,
+    valve_findings,
+)
+from lessons_loop.deploy.checks_models import (
+    Reply,
+    embedding_findings,
+    reply_finding,
+    same_model_finding,
+)
+from lessons_loop.deploy.checks_store import run_finding, spool_finding
+from lessons_loop.deploy.doctor import Settings, diagnose
+from lessons_loop.deploy.plugin_file import front_matter, plugin_source
+from lessons_loop.filter.embed import fingerprint
+from lessons_loop.filter.store import StorePaths
+from support.commands import run_here
+from support.gate import HashEmbedder, candidate, stage
+from support.judging import SOUND, EmbeddingServer
+from support.llm_server import LlmServer, hangs, http_error, says
+from support.web_host import PAGE, WebHost, json_answer
+
+MANIFEST = {"id": "lessons_filter", "meta": {"manifest": front_matter(plugin_source())}}
+ON = {**MANIFEST, "is_active": True, "is_global": True}
+NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def embedding() -> Iterator[str]:
+    with EmbeddingServer() as server:
+        yield server.setting
+
+
+@pytest.fixture
+def store(tmp_path: Path, embedding: str) -> Path:
+    folder = tmp_path / "lessons"
+    place = ["--store", str(folder), "--embedding", embedding]
+    assert run_here("init", *place, "--domain", "sql").code == 0
+    stage(StorePaths(folder), [candidate(SOUND)])
+    assert run_here("promote", candidate(SOUND).lesson.key, *place, "--reason", "ok").code == 0
+    return folder
+
+
+def found(store: Path | str, **more: str) -> dict[str, Finding]:
+    """Return the worst finding of each check."""
+    order = [Level.PROBLEM, Level.WARNING, Level.NOT_CHECKED, Level.OK]
+    findings = diagnose(Settings(store=str(store), **more))  # type: ignore[arg-type]
+    ranked = sorted(findings, key=lambda finding: -order.index(finding.level))
+    return {finding.check: finding for finding in ranked}
+
+
+def bad(findings: dict[str, Finding]) -> list[str]:
+    return [name for name, finding in findings.items() if finding.level is Level.PROBLEM]
+
+
+def test_sound_store_has_no_problem(store: Path, embedding: str) -> None:
+    findings = found(store, embedding=embedding)
+    assert bad(findings) == []
+    assert findings["sql"].text.startswith("1 curated, all published")
+    assert findings["embedding"].level is findings["ledger"].level is Level.OK
+
+
+def test_missing_store_names_the_command(tmp_path: Path) -> None:
+    findings = found(tmp_path / "no where")
+    assert bad(findings) == ["store"]
+    assert findings["store"].remedy == f"lessons init --store '{tmp_path}/no where'"
+    assert not (tmp_path / "no where").exists()
+
+
+def test_torn_published_file_names_publish(store: Path) -> None:
+    (store / "published" / "sql.lessons").write_bytes(b"torn")
+    findings = found(store)
+    assert "store" in bad(findings) or "sql" in bad(findings)
+    assert any("lessons publish" in finding.remedy for finding in findings.values())
+
+
+def test_edited_ledger_is_a_problem(store: Path) -> None:
+    ledger = store / "state" / "ledger.jsonl"
+    ledger.write_text(ledger.read_text().replace('"reason": "', '"reason": "x', 1))
+    assert "ledger" in bad(found(store))
+
+
+def test_crash_marker_names_repair(store: Path) -> None:
+    (store / "staging.open").touch()
+    finding = found(store)["crash marker"]
+    assert finding.level is Level.PROBLEM and finding.remedy.startswith("lessons repair")
+
+
+def test_open_session_is_no_crash(store: Path) -> None:
+    lock = (
+        "import fcntl, sys, time; file = open(sys.argv[1], 'a'); fcntl.flock(file, 2);"
+        "print(1, flush=True); time.sleep(60)"
+    )
+    (store / "staging.open").touch()
+    with subprocess.Popen(
+        [sys.executable, "-c", lock, str(store / "staging.lock")], stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout and holder.stdout.readline()
+        findings = found(store)
+        holder.kill()
+    assert findings["crash marker"].level is Level.OK
+    assert findings["locks"].level is Level.WARNING and "staging.lock" in findings["locks"].text
+
+
+def test_paused_gate_and_lost_salt_are_told(store: Path) -> None:
+    (store / "salt").unlink()
+    (store / "state" / "paused").touch()
+    findings = found(store)
+    assert "salt" in bad(findings)
+    assert any("paused" in finding.text for finding in findings.values())
+
+
+def test_private_parts_read_by_others_are_told(store: Path) -> None:
+    (store / "gate").chmod(0o755)
+    finding = found(store)["permissions"]
+    assert (finding.level, finding.remedy) == (Level.WARNING, f"chmod 700 {store / 'gate'}")
+
+
+def test_other_embedder_names_re_embed(store: Path) -> None:  # T-07
+    with EmbeddingServer(dimension=32) as other:
+        finding = found(store, embedding=other.setting)["embedding"]
+    assert finding.level is Level.PROBLEM and "32 dimensions" in finding.text
+    assert finding.remedy.startswith("lessons re-embed --store")
+
+
+def test_doctor_changes_nothing(store: Path, embedding: str) -> None:
+    before = {p: p.read_bytes() for p in store.rglob("*") if p.is_file()}
+    found(store, embedding=embedding)
+    assert {p: p.read_bytes() for p in store.rglob("*") if p.is_file()} == before
+
+
+def test_everything_down_ends_in_bounded_time(store: Path) -> None:
+    began = time.monotonic()
+    with socket.socket() as silent, LlmServer([hangs(60)]) as model:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        dead = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        findings = found(
+            store,
+            embedding="openai:m@http://127.0.0.1:9/v1",
+            url=dead,
+            token="obviously-fake",
+            llm_url=model.url,
+            llm_model="m",
+        )
+    assert time.monotonic() - began < 60
+    assert {"embedding", "open webui", "review model"} <= set(bad(findings))
+
+
+def test_web_page_is_no_open_webui() -> None:
+    with WebHost({}, PAGE) as host:
+        finding = found("", url=host.url)["open webui"]
+    assert finding.level is Level.PROBLEM and "is no Open WebUI" in finding.text
+
+
+def test_without_token_the_version_is_checked_only() -> None:
+    with WebHost({"GET /api/version": json_answer({"version": "0.12.4"})}) as host:
+        findings = found("", url=host.url)
+    assert findings["open webui"].level is Level.OK
+    assert findings["plugin"].level is Level.NOT_CHECKED
+
+
+@pytest.mark.parametrize(
+    ("step", "level"),
+    [(says("OK"), Level.OK), (says(""), Level.WARNING), (http_error(500), Level.PROBLEM)],
+)
+def test_review_model_is_asked(step, level: Level) -> None:
+    with LlmServer([step]) as server:
+        finding = found("", llm_url=server.url, llm_model="m", llm_key="obviously-fake")[
+            "review model"
+        ]
+    assert finding.level is level and "obviously-fake" not in finding.text
+
+
+def host(**changes: object) -> HostFacts:
+    facts: dict[str, object] = {"plugins": (ON,), "source": plugin_source()}
+    return HostFacts("http://h", "0.12.4", **(facts | changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (host(plugins=()), "not installed"),
+        (host(plugins=(ON, ON | {"id": "b"})), "2 times"),
+        (host(plugins=({**ON, "is_active": False},)), "switched off"),
+        (host(source=plugin_source() + "#"), "changed by hand"),
+        (host(source='"""\nversion: 0.0.9\n"""'), "not this release's"),
+        (HostFacts("http://h", "0.6.0"), "the plugin needs"),
+        (host(refused="the token is not an admin's"), "not an admin's"),
+    ],
+)
+def test_each_fault_of_the_plugin_is_a_problem(facts: HostFacts, told: str) -> None:
+    problems = [one for one in host_findings(facts) if one.level is Level.PROBLEM]
+    assert any(told in one.text for one in problems)
+
+
+def test_sound_plugin_is_ok() -> None:
+    assert {one.level for one in host_findings(host())} == {Level.OK}
+
+
+@pytest.mark.parametrize(
+    ("valves", "check", "level"),
+    [
+        ({}, "recall", Level.OK),
+        ({"top_k": 0}, "recall", Level.WARNING),
+        ({"recall_enabled": False}, "recall", Level.WARNING),
+        ({"distill_enabled": True, "distill_daily_cap": 0}, "learning", Level.WARNING),
+        ({"distill_enabled": True, "distill_model": "gone"}, "learning", Level.PROBLEM),
+        ({"domains": "cooking"}, "domains", Level.WARNING),
+        ({"store": "/elsewhere"}, "plugin's store", Level.WARNING),
+    ],
+)
+def test_valves_are_read(valves: dict[str, object], check: str, level: Level) -> None:
+    findings = valve_findings(host(valves=valves, models=("m",)), "/here", ["sql"])
+    assert [one.level for one in findings if one.check == check] == [level]
+
+
+def test_engine_of_the_host_is_compared() -> None:
+    stored = {"sql": fingerprint(HashEmbedder(64, name="x:one"))}
+    same, other = (fingerprint(HashEmbedder(size, name="y:two")) for size in (64, 32))
+    cases = [
+        (host(engine="y:two", engine_print=same), Level.OK),
+        (host(engine="y:two", engine_print=other), Level.PROBLEM),
+        (host(engine="x:one"), Level.OK),
+        (host(engine="y:two"), Level.WARNING),
+    ]
+    for facts, level in cases:
+        assert [one.level for one in engine_findings(facts, stored)] == [level]
+
+
+def test_no_embedder_names_the_stores_model() -> None:
+    stored = {"sql": fingerprint(HashEmbedder(name="openai:bge"))}
+    (finding,) = embedding_findings(stored, Answer(None), "s")
+    assert finding.level is Level.WARNING and "openai:bge" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("distill", "review", "level"),
+    [
+        (("", "qwen3:8b"), ("u", "Qwen3:8B"), Level.WARNING),
+        (("", "vendor/qwen3:8b"), ("u", "qwen3:8b"), Level.WARNING),
+        (("", "qwen3:8b"), ("u", "qwen3:14b"), Level.OK),
+        (None, ("u", "m"), Level.NOT_CHECKED),
+        (("", "m"), ("", ""), Level.NOT_CHECKED),
+    ],
+)
+def test_one_model_judging_itself_is_told(distill, review, level: Level) -> None:
+    assert same_model_finding(distill, review).level is level
+
+
+@pytest.mark.parametrize(
+    ("last", "level"),
+    [
+        ("2026-11-29T12:00:00Z sql-1", Level.OK),
+        ("2026-11-20T12:00:00Z sql-1", Level.WARNING),
+        ("", Level.WARNING),
+    ],
+)
+def test_late_run_is_a_warning(last: str, level: Level) -> None:
+    assert run_finding(last, NOW).level is level
+
+
+def test_full_or_stuck_spool_is_told() -> None:
+    assert spool_finding({"spool": 0, "spool_bad": 0}, 0, "s").level is Level.OK
+    assert spool_finding({"spool": 3, "spool_bad": 0}, 0.1, "s").level is Level.OK
+    assert spool_finding({"spool": 3, "spool_bad": 0}, 5, "s").level is Level.WARNING
+    assert spool_finding({"spool": 0, "spool_bad": 2}, 0, "s").level is Level.WARNING
+    assert spool_finding({"spool": 10_000, "spool_bad": 0}, 0, "s").level is Level.PROBLEM
+
+
+def test_late_answer_is_not_checked() -> None:
+    late = Answer(error="took longer than 20 s", late=True)
+    assert reply_finding("review model", "m", late, "").level is Level.NOT_CHECKED
+    assert reply_finding("review model", "m", Answer(Reply(0.1)), "").level is Level.OK
+
+
+def test_command_exits_1_only_with_problems(store: Path, embedding: str) -> None:
+    good = run_here("doctor", "--store", str(store), "--embedding", embedding, "--json")
+    assert good.code == 0 and json.loads(good.out)["healthy"] is True
+    (store / "gate.open").touch()
+    worse = run_here("doctor", "--store", str(store), "--json")
+    assert worse.code == 1 and json.loads(worse.out)["counts"]["problem"] == 1
+    assert os.path.exists(store / "gate.open")
