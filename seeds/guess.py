@@ -44,7 +44,9 @@ _PLACE = re.compile(
     r"|tabellen?|spalten?|felder?|einheit\w*|schlüssel\w*|gespeichert|bedeutet)\b",
     _I,
 )
-_IDENTIFIER = re.compile(r"`([^`\s]{2,40})`|\b([a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b|\b([A-Z]{3,12})\b")
+_IDENTIFIER = re.compile(
+    r"`([^`\s]{2,40})`|\b([a-z]\w*\.[a-z_]\w+|[a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b|\b([A-Z]{3,12})\b"
+)
 _CONDITION = re.compile(
     r"^(?:when(?:ever)?|if|for|before|after|while|wenn|falls|für|vor|nach|beim?)\s+(.{6,140}?)"
     r"(?:,|:)\s",

@@ -131,7 +131,8 @@ def join(parent: str, text: str) -> str:
         return text
     if _LEAD_IN.match(opener) and guess_language(opener) in ("en", "de"):
         return f"{opener}, {lower_first(text)}"
-    return f"{opener}: {lower_first(text) if guess_language(text) == 'en' else text}"
+    noun_first = guess_language(text) == "de" and not _verb_first(text)
+    return f"{opener}: {text if noun_first else lower_first(text)}"
 
 
 def lower_first(text: str) -> str:
