@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import resource
 import shutil
 import sqlite3
@@ -11,7 +12,9 @@ import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from lessons_loop.filter.errors import (
@@ -21,22 +24,28 @@ from lessons_loop.filter.errors import (
     StoreDamaged,
     StoreError,
     StoreLocked,
+    StoreMissing,
 )
 from lessons_loop.filter.models import Status
-from lessons_loop.filter.store import StorePaths, file_lock, open_embedded
+from lessons_loop.filter.store import StorePaths, file_lock
 from lessons_loop.promote.errors import JournalBroken, LedgerBroken, LockHeld, Paused, WrongState
 from lessons_loop.promote.lock import gate_lock
+from lessons_loop.promote.places import FolderStore
 from lessons_loop.promote.records import Action, Change
-from lessons_loop.promote.session import GateSettings, open_gate
+from lessons_loop.promote.session import open_gate
 from support.gate import (
     HUMAN,
     archived,
+    bare,
     candidate,
     curated,
     gate,
     lesson,
+    on_folder,
     promotion,
+    raw_client,
     retirement,
+    server_url,
     settings,
     stage,
 )
@@ -45,22 +54,38 @@ DRIVER = Path(__file__).parent / "support" / "gate_driver.py"
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(root: Path) -> Path:
     """A store with one curated lesson and one candidate."""
-    found = tmp_path / "store"
-    with gate(found) as session:
+    with gate(root) as session:
         session.apply(promotion(session, candidate("Bound every read.", message="m0")))
-    stage(StorePaths(found), [candidate()])
-    return found
+    stage(root, [candidate()])
+    return root
 
 
-def tree(root: Path) -> dict[str, str]:
-    return {
+def tree(root: Path) -> dict[str, Any]:
+    """Return every byte of a store: its files, on a server its rows and headers too."""
+    files: dict[str, Any] = {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
         if path.is_file()
         else ""
         for path in root.rglob("*")
     }
+    if server_url(root):
+        for database in ("curated", "staging", "gate"):
+            files |= {f"{database}/{name}": rows for name, rows in _rows(root, database).items()}
+    return files
+
+
+def _rows(root: Path, database: str) -> dict[str, str]:
+    wanted = ["embeddings", "metadatas", "documents"]
+    found = {}
+    with raw_client(root, database) as client:
+        for one in client.list_collections():
+            rows = one.get(include=wanted)
+            content = [str(one.id), one.metadata, *(rows[name] for name in ("ids", *wanted[1:]))]
+            vectors = np.asarray(rows["embeddings"]).tolist()
+            found[one.name] = json.dumps([*content, vectors], sort_keys=True)
+    return found
 
 
 def change_of(root: Path) -> None:
@@ -111,6 +136,7 @@ def test_lost_state_directory_is_not_made_anew(root: Path) -> None:
         pass
 
 
+@on_folder
 def test_store_may_move_with_its_state(root: Path, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     root.rename(moved)
@@ -137,8 +163,9 @@ def test_dry_run_leaves_every_byte(root: Path, tmp_path: Path) -> None:  # T-32
         session.apply(promotion(session, found))
         assert found.lesson.key in session.curated
         assert session.candidates() == []
-        assert not session.paths.root.is_relative_to(tmp_path)
-        scratch = session.paths.root
+        assert isinstance(session.store, FolderStore)
+        scratch = session.store.paths.root
+        assert not scratch.is_relative_to(tmp_path)
     assert tree(root) == before
     assert not scratch.exists()
 
@@ -150,7 +177,8 @@ def test_dry_run_makes_no_store(tmp_path: Path) -> None:  # T-32
 
 
 def test_dry_run_beside_a_gate_is_refused(root: Path) -> None:
-    with gate_lock(root / "gate.lock"):
+    lock = "state/gate.lock" if server_url(root) else "gate.lock"
+    with gate_lock(root / lock):
         before = tree(root)
         with pytest.raises(LockHeld), open_gate(settings(root, dry_run=True)):
             pass
@@ -160,6 +188,7 @@ def test_dry_run_beside_a_gate_is_refused(root: Path) -> None:
 # --- the store
 
 
+@on_folder
 def test_locked_staging_is_told_and_repaired_by_rerun(root: Path) -> None:
     paths = StorePaths(root)
     with gate(root) as session:
@@ -189,6 +218,7 @@ with file_lock(pathlib.Path(sys.argv[1]), 5):
 """
 
 
+@on_folder
 def test_database_locked_by_another_program_is_told(root: Path) -> None:
     with closing(sqlite3.connect(root / "gate" / "chroma.sqlite3", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -196,6 +226,7 @@ def test_database_locked_by_another_program_is_told(root: Path) -> None:
             pass
 
 
+@on_folder
 def test_damaged_gate_folder_is_one_line(root: Path) -> None:
     (root / "gate" / "chroma.sqlite3").write_bytes(b"this is no database" * 100)
     with pytest.raises(StoreDamaged, match="is no database") as caught, gate(root):
@@ -203,23 +234,54 @@ def test_damaged_gate_folder_is_one_line(root: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_foreign_collection_is_refused(tmp_path: Path) -> None:
-    client = open_embedded(StorePaths(tmp_path).gate)
-    client.create_collection(
-        "sql-lessons", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
-    )
-    client.close()  # type: ignore[attr-defined]
-    with pytest.raises(StoreError, match="was not made by `lessons init`"), gate(tmp_path):
+def test_foreign_collection_is_refused(root: Path) -> None:
+    with raw_client(root, "curated") as client:
+        client.create_collection(
+            "new-lessons", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
+        )
+    with (
+        pytest.raises(StoreError, match="new-lessons was not made by `lessons init`"),
+        open_gate(settings(root, domain="new")),
+    ):
         pass
 
 
 def test_newer_schema_is_refused(root: Path) -> None:
-    client = open_embedded(StorePaths(root).gate)
-    collection = client.get_collection("sql-lessons", embedding_function=None)
-    collection.modify(metadata={**(collection.metadata or {}), "schema_version": 9})
-    client.close()  # type: ignore[attr-defined]
+    with raw_client(root, "curated") as client:
+        collection = client.get_collection("sql-lessons", embedding_function=None)
+        collection.modify(metadata={**(collection.metadata or {}), "schema_version": 9})
     with pytest.raises(StoreError, match="schema 9, this release knows 1"), gate(root):
         pass
+
+
+# --- a store that is not the one the ledger tells of
+
+
+def test_lost_domain_is_never_made_anew(root: Path) -> None:
+    with raw_client(root, "curated") as client:
+        client.delete_collection("sql-lessons")
+    before = tree(root)
+    expected = r"sql-lessons is missing, but the ledger in .*state has 2 lines \(sql\): restore"
+    for domain in ("sql", "third"):
+        with (
+            pytest.raises(StoreMissing, match=expected),
+            open_gate(settings(root, domain=domain)),
+        ):
+            pass
+    assert_same_rows(before, tree(root))
+
+
+def test_lost_archive_is_never_made_anew(root: Path) -> None:
+    with raw_client(root, "gate") as client:
+        client.delete_collection("sql-lessons-archive")
+    with pytest.raises(StoreMissing, match="sql-lessons-archive is missing: restore"), gate(root):
+        pass
+
+
+def assert_same_rows(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Compare but for what opening an embedded client itself writes."""
+    kept = {name: value for name, value in before.items() if not name.startswith("gate")}
+    assert {name: value for name, value in after.items() if not name.startswith("gate")} == kept
 
 
 def test_broken_ledger_stops_writing_not_reading(root: Path) -> None:
@@ -239,6 +301,7 @@ def test_unreadable_journal_stops_the_gate(root: Path) -> None:
         pass
 
 
+@on_folder
 @pytest.mark.parametrize("limit", [1000, 20_000, 100_000])
 def test_full_disk_is_one_line_and_nothing_is_lost(root: Path, limit: int) -> None:  # T-31
     def fill_up() -> None:
@@ -262,6 +325,7 @@ def test_full_disk_is_one_line_and_nothing_is_lost(root: Path, limit: int) -> No
         assert session.ledger.verify() == []
 
 
+@on_folder  # on a server the last file is written with the ledger line
 @pytest.mark.parametrize("step", ["draft", "ledger", "header"])
 def test_disk_that_fills_up_at_step_loses_nothing(root: Path, step: str) -> None:  # T-31
     command = [sys.executable, str(DRIVER), str(root), "promote"]
@@ -284,6 +348,7 @@ def test_session_that_failed_to_store_is_over(root: Path) -> None:
         assert len(session.ledger.entries()) == 2
 
 
+@on_folder
 def test_read_only_store_is_one_line(root: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "store"
@@ -309,6 +374,7 @@ def test_read_only_store_is_one_line(root: Path) -> None:
 OPEN_AS_NOBODY = """
 import os, sys
 from pathlib import Path
+from typing import Any
 sys.path.insert(0, sys.argv[2])
 import chromadb
 from support.gate import gate
@@ -357,7 +423,7 @@ def test_unsound_change_writes_nothing(
 
 
 def test_without_embedder_a_run_holds_but_never_promotes(root: Path) -> None:
-    with open_gate(GateSettings(str(root), "sql")) as session:
+    with open_gate(bare(root)) as session:
         (found,) = session.candidates()
         with pytest.raises(EmbedError, match="no embedder: set LESSONS_EMBEDDING"):
             promotion(session, found)
@@ -386,5 +452,6 @@ def test_error_inside_a_run_keeps_what_was_decided(root: Path) -> None:
         raise RuntimeError("reviewer died")
     with gate(root) as session:
         assert len(session.curated) == 2
-    with file_lock(root / "staging.lock", 0.1):
-        pass
+    if not server_url(root):
+        with file_lock(root / "staging.lock", 0.1):
+            pass
