@@ -121,7 +121,7 @@ def test_lessons_without_an_embedder_are_found_by_words(url):
 
 def test_many_lessons_come_in_pages(url):
     many = [shelved(f"Use table t{n} for topic {n}.", f"topic {n}") for n in range(1201)]
-    put_curated(url, many, HashEmbedder(400))  # 500 rows a page
+    put_curated(url, many, HashEmbedder(400))  # 250 rows a page
     with reading(url) as reader:
         reader.refresh()
         assert texts(reader) == all_texts(many)

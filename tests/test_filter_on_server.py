@@ -1,0 +1,309 @@
+"""The whole filter with its store on a server: recall, learning, and every way it can fail."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+
+import pytest
+
+from lessons_loop.filter.events import Usage
+from lessons_loop.filter.inject import BLOCK_OPEN
+from lessons_loop.filter.lessons_filter import Filter, tick
+from lessons_loop.filter.models import Candidate, Record
+from lessons_loop.filter.server import parse_server
+from lessons_loop.filter.store import StorePaths
+from support.chroma_server import ChromaServer, prepare, put_curated, rows_of
+from support.gate import HashEmbedder
+from support.llm_server import LlmServer
+from support.outlet import model_reply, outlet_body
+from support.relay import FILTER_MAY, Relay, Spoilt
+from support.shelf import SERIALS, app_with, put_published, shelf, shelved
+
+EMBEDDER = HashEmbedder(256)
+ASKED = "operating hours of the machine with serial SN-4711?"
+TOKEN = "obviously-fake-token"
+
+
+class Request:
+    """What a hook gets as `__request__`, as far as we read it."""
+
+    def __init__(self, app):
+        self.app = app
+
+
+class Chat:
+    """A filter in a chat, called as Open WebUI calls it; ended by `scene`."""
+
+    def __init__(self, store, **valves):
+        self.filter = Filter()
+        self.set(store=str(store), **valves)
+        self.request = Request(app_with(EMBEDDER))
+        self.user = {"id": "user-1", "valves": Filter.UserValves()}
+        self.metadata = {"chat_id": "chat-1"}
+
+    def set(self, **valves):
+        kept = {"domains": "sql"} | (self.filter.valves.model_dump(exclude_unset=True))
+        self.filter.valves = Filter.Valves(**(kept | valves))
+
+    async def ask(self, text=ASKED):
+        body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+        self.metadata = {"chat_id": "chat-1"}
+        found = await self.filter.inlet(
+            body=body, __user__=self.user, __metadata__=self.metadata, __request__=self.request
+        )
+        return [m["content"] for m in found["messages"] if BLOCK_OPEN in str(m["content"])]
+
+    async def finish(self, **fields):
+        await self.filter.outlet(
+            body=outlet_body(**fields), __user__=self.user, __metadata__=self.metadata
+        )
+        assert await self.filter.worker.settle(30) == 0
+
+    async def tick(self):
+        await tick(self.filter)
+
+    async def close(self):
+        if self.filter.timer:
+            self.filter.timer.cancel()
+        await self.filter.worker.settle(30)
+        if self.filter.backend:
+            await self.filter.backend.close()
+
+
+def scene(chat, play):
+    """Run `play(chat)`, then close what the filter holds."""
+
+    async def run():
+        try:
+            return await play(chat)
+        finally:
+            await chat.close()
+
+    return asyncio.run(run())
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # outside Open WebUI the spool is in ./lessons
+
+
+@pytest.fixture
+def url(store_url):
+    prepare(parse_server(store_url), "sql")
+    put_curated(store_url, shelf(), EMBEDDER)
+    return store_url
+
+
+def staged(url):
+    found = rows_of(url, "staging", "sql-lessons-candidates")
+    rows = zip(found["ids"], found["documents"], found["metadatas"], strict=True)
+    return [Candidate.from_record(Record(*row)) for row in rows]
+
+
+def used(url):
+    found = rows_of(url, "staging", "sql-lessons-events")
+    rows = zip(found["ids"], found["documents"], found["metadatas"], strict=True)
+    return [Usage.from_record(Record(*row)) for row in rows]
+
+
+def test_everything_works_through_the_policy(url, chroma_server):
+    async def play(chat):
+        blocks = await chat.ask()
+        await chat.finish()
+        await chat.tick()
+        return blocks
+
+    relay = Relay(chroma_server.base, allow=FILTER_MAY)
+    with relay, LlmServer([model_reply()]) as model:
+        learning = {"distill_enabled": True, "distill_url": model.url, "distill_model": "m"}
+        behind = url.replace(chroma_server.base, relay.base)
+        blocks = scene(Chat(behind, chroma_token=TOKEN, **learning), play)
+    assert SERIALS in blocks[0] and relay.refused == []
+    assert {call.token for call in relay.calls} == {f"Bearer {TOKEN}"}
+    assert "serial_key" in staged(url)[0].lesson.text and len(used(url)) == 1
+
+
+def test_forbidden_calls_would_be_seen(url, chroma_server):
+    with Relay(chroma_server.base, allow=FILTER_MAY) as relay:
+        with pytest.raises(Exception, match="403"):
+            put_curated(url.replace(chroma_server.base, relay.base), [], EMBEDDER)
+        assert relay.refused
+
+
+def test_server_that_is_down_from_the_start_recovers(tmp_path, caplog):
+    server = ChromaServer(tmp_path / "server")
+
+    async def play(chat):
+        assert [await chat.ask() for _ in range(3)] == [[], [], []]
+        server.start()
+        prepare(parse_server(server.base), "sql")
+        put_curated(server.base, shelf(), EMBEDDER)
+        await chat.tick()
+        return await chat.ask()
+
+    with caplog.at_level(logging.WARNING):
+        try:
+            blocks = scene(Chat(server.base), play)
+        finally:
+            server.kill()
+    assert len(blocks) == 1 and len(caplog.records) == 1
+    assert "does not answer" in caplog.text
+
+
+def test_frozen_server_costs_no_chat_anything(tmp_path, caplog):  # T-05
+    async def play(chat):
+        await chat.ask()
+        server.freeze()
+        refreshing = asyncio.create_task(chat.tick())
+        started = time.monotonic()
+        found = [await chat.ask() for _ in range(5)]
+        assert time.monotonic() - started < 2 and not refreshing.done()
+        await refreshing
+        server.thaw()
+        return found
+
+    with ChromaServer(tmp_path / "server") as server:
+        prepare(parse_server(server.base), "sql")
+        put_curated(server.base, shelf(), EMBEDDER)
+        found = scene(Chat(server.base), play)
+    assert all(len(blocks) == 1 for blocks in found) and len(caplog.records) == 1
+
+
+def test_frozen_from_the_start_costs_one_chat_its_limit(tmp_path, caplog):  # T-05
+    async def play(chat):
+        started, spent = time.monotonic(), []
+        for _ in range(4):
+            assert await chat.ask() == []
+            spent.append(time.monotonic() - started)
+        return spent
+
+    with ChromaServer(tmp_path / "server") as server:
+        server.freeze()
+        spent = scene(Chat(server.base, recall_timeout_ms=800), play)
+    assert spent[0] < 3 and spent[3] - spent[0] < 1
+
+
+def test_learning_goes_on_while_the_server_is_down(tmp_path, caplog):
+    async def play(chat):
+        await chat.ask()
+        server.kill()
+        await chat.finish()
+        for _ in range(3):
+            await chat.tick()
+        waiting = chat.filter.backend.spool.waiting()
+        server.start()
+        chat.filter.backend.learner._pause.end()
+        await chat.tick()
+        assert chat.filter.alerts.active == {}
+        return waiting, chat.filter.backend.spool.waiting()
+
+    server = ChromaServer(tmp_path / "server").start()
+    with LlmServer([model_reply()]) as model, contextlib.ExitStack() as stack:
+        stack.callback(server.kill)
+        prepare(parse_server(server.base), "sql")
+        put_curated(server.base, shelf(), EMBEDDER)
+        learning = {"distill_enabled": True, "distill_url": model.url, "distill_model": "m"}
+        with caplog.at_level(logging.WARNING):
+            assert scene(Chat(server.base, **learning), play) == (2, 0)
+        assert len(staged(server.base)) == 1 and len(used(server.base)) == 1
+    said = [record.message for record in caplog.records]
+    assert len(said) == 2  # one of reading, one of staging
+    assert "stay in use" in said[1] or "stay in use" in said[0]
+    assert "new lessons wait in lessons/spool" in caplog.text
+
+
+def test_store_setting_takes_effect_at_the_next_question(url, tmp_path):
+    paths = StorePaths(tmp_path / "folder")
+    put_published(paths, [shelved("Ask Dana about SN-4711.", ASKED)], EMBEDDER)
+
+    async def play(chat):
+        found = [await chat.ask()]
+        old = chat.filter.backend.reader
+        chat.set(store=url)
+        found.append(await chat.ask())
+        await chat.filter.worker.settle(10)
+        assert old.closed
+        chat.set(store=str(paths.root))
+        return [*found, await chat.ask()]
+
+    first, second, third = scene(Chat(paths.root), play)
+    assert "Dana" in first[0] and SERIALS in second[0] and "Dana" in third[0]
+
+
+def test_timer_reads_the_new_store_only(url, chroma_server):
+    async def play(chat):
+        await chat.ask()
+        chat.set(store=url)
+        await chat.ask()
+        await chat.filter.worker.settle(10)
+        relay.calls.clear()
+        await chat.tick()
+
+    with Relay(chroma_server.base) as relay:
+        scene(Chat(url.replace(chroma_server.base, relay.base)), play)
+        assert relay.calls == []
+
+
+def test_wrong_token_is_one_warning_and_a_new_one_helps(url, chroma_server, caplog):
+    def guard(call):
+        return None if call.token == f"Bearer {TOKEN}" else Spoilt(401, b"who are you")
+
+    async def play(chat):
+        for _ in range(3):
+            assert await chat.ask() == []
+            await chat.tick()
+        chat.set(chroma_token=TOKEN)
+        return await chat.ask()
+
+    with Relay(chroma_server.base, spoil=guard) as relay, caplog.at_level(logging.INFO):
+        behind = url.replace(chroma_server.base, relay.base)
+        assert len(scene(Chat(behind, chroma_token="obviously-fake-but-wrong"), play)) == 1
+    warned = [r for r in caplog.records if r.levelno >= logging.WARNING]
+    assert len(warned) == 1 and "chroma_token" in warned[0].message
+    assert "obviously" not in caplog.text  # T-47
+
+
+def test_token_of_the_environment_is_used(url, chroma_server, monkeypatch):
+    monkeypatch.setenv("LESSONS_CHROMA_TOKEN", TOKEN)
+    monkeypatch.setenv("LESSONS_STORE", url)
+    with Relay(chroma_server.base) as relay:
+        monkeypatch.setenv("LESSONS_STORE", url.replace(chroma_server.base, relay.base))
+        assert len(scene(Chat(""), lambda chat: chat.ask())) == 1
+        assert {call.token for call in relay.calls} == {f"Bearer {TOKEN}"}
+
+
+def test_looking_at_the_server_leaves_no_log_lines(url, caplog):
+    async def play(chat):
+        await chat.ask()
+        await chat.tick()
+
+    with caplog.at_level(logging.INFO):
+        scene(Chat(url), play)
+    assert caplog.records == []
+
+
+def test_big_store_loads_without_freezing_the_loop(store_url):
+    prepare(parse_server(store_url), "sql")
+    many = [shelved(f"Use table t{n} for topic {n}.", f"topic {n}") for n in range(3000)]
+    put_curated(store_url, many, HashEmbedder(384))
+    gaps = []
+
+    async def play(chat):
+        async def ticker():
+            last = time.monotonic()
+            while True:
+                await asyncio.sleep(0.01)
+                gaps.append(time.monotonic() - last)
+                last = time.monotonic()
+
+        watching = asyncio.create_task(ticker())
+        await chat.ask("hello")
+        await chat.tick()
+        watching.cancel()
+        return len(chat.filter.backend.reader.loaded.recall.keys)
+
+    assert scene(Chat(store_url, recall_timeout_ms=30_000), play) == 3000
+    assert max(gaps) < 1.0, f"{1000 * max(gaps):.0f} ms"
