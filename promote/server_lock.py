@@ -140,21 +140,28 @@ class ServerLock:
 
     def take(self) -> None:
         """Create the lock, over the remains of a holder that is gone; raise LockHeld."""
-        error: StoreError = LockHeld(f"{self.name} changes hands: try again")
+        error: StoreError | None = None
         for _ in range(TRIES):
             try:
                 self._create()
                 return
             except StoreUnreachable:
                 raise
-            except StoreError as problem:
+            except StoreError as problem:  # it exists, or something is wrong
                 error = problem
-            found = find_collection(self.client, self.name)
-            if found is None:  # its holder has just ended
-                continue
+            try:
+                self._make_room()
+            except (LockHeld, StoreUnreachable):
+                raise
+            except StoreError as problem:  # it vanished between two calls
+                error = problem
+        raise error or LockHeld(f"{self.name} changes hands: try again")
+
+    def _make_room(self) -> None:
+        """Remove the remains of a holder that is gone; raise LockHeld while it is not."""
+        if (found := find_collection(self.client, self.name)) is not None:
             refuse_held(found, self.client, self.term)
             set_aside(self.client, found, "expired")
-        raise error
 
     def _create(self) -> None:
         asked = _uptime()
