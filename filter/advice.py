@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from lessons_loop.filter.grounds import (
-    instance_values,
     is_copied,
     is_thin,
     label_fault,
     name_fault,
-    names_instance,
     number_fault,
+    without_errors,
 )
+from lessons_loop.filter.instances import instance_values, names_instance
 from lessons_loop.filter.models import TEXT_LIMIT, TRIGGER_LIMIT, EvidenceKind, Kind
 from lessons_loop.filter.parse import Proposal
 from lessons_loop.filter.prompt import EXAMPLE_LESSONS
@@ -24,6 +24,7 @@ from lessons_loop.filter.terms import (
     addresses_in,
     names_in,
     one_offs_in,
+    without_plain_days,
 )
 from lessons_loop.filter.text import normalise
 
@@ -89,7 +90,8 @@ def source_fault(proposal: Proposal, reading: Reading, kind: EvidenceKind) -> st
     """Return the rule that names, numbers or wording of a lesson break."""
     text, trigger = proposal.text, proposal.trigger
     instances = instance_values(reading)
-    for part, symptoms in ((text, False), (trigger, True)):
+    advice = without_plain_days(without_errors(text, reading))
+    for part, symptoms in ((advice, False), (trigger, True)):
         if names_instance(part, instances):
             return "one-off"
         if reading.people.intersection(re.findall(r"\w+", part)):

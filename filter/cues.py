@@ -130,6 +130,45 @@ _ORDERS_LOOP = re.compile(
 )
 
 
+_COMPARES = re.compile(
+    r"\b(?:match\w*|agrees?|same|equals?|fits?|passt zu\w*|stimmt mit|übereinstimm\w*|correspond\w*"
+    r"|coincide\w*|corrispond\w*|bate|confere|совпадает)\b|一致|吻合|合って",
+    re.IGNORECASE,
+)
+_REMARK_WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+")
+_PRAISE_WORDS = frozenset(
+    {
+        "a",
+        "lot",
+        "so",
+        "much",
+        "very",
+        "many",
+        "you",
+        "it",
+        "this",
+        "that",
+        "is",
+        "all",
+        "got",
+        "wow",
+    }
+    | {"and", "for", "the", "help", "now", "sehr", "viel", "vielen", "dir", "ihnen", "das", "und"}
+    | {
+        "brilliant",
+        "amazing",
+        "awesome",
+        "top",
+        "toll",
+        "muchas",
+        "mucho",
+        "beaucoup",
+        "tudo",
+        "mille",
+    }
+)
+
+
 def orders_loop(remark: str) -> bool:
     """Say whether a user tells the loop what to keep, instead of saying what is so."""
     return _ORDERS_LOOP.search(_remark_ends(remark)) is not None
@@ -156,6 +195,13 @@ def accepts(remark: str) -> bool:
     """Say whether a short remark ends the matter: a confirmation or plain thanks."""
     thanked = len(remark) <= 80 and _THANKS.search(remark) and not _BUT.search(remark)
     return not corrects(remark) and (bool(thanked) or confirms(remark))
+
+
+def says_more(remark: str) -> bool:
+    """Say whether a remark says more than praise and thanks: what it agrees with."""
+    rest = _THANKS.sub(" ", _CONFIRMS.sub(" ", _remark_ends(remark)))
+    words = [w for w in _REMARK_WORD.findall(rest.casefold()) if w not in _PRAISE_WORDS]
+    return len(words) >= (1 if _COMPARES.search(remark) else 2)
 
 
 def _advises(plain: str) -> bool:

@@ -53,6 +53,12 @@ _ERROR_START = re.compile(
     r"|authentication (?:failed|required)|unauthori[sz]ed|not authenticated|access denied)\b",
     re.MULTILINE | re.IGNORECASE,
 )
+_DEMAND = re.compile(
+    r"^\W{0,3}usage:|^[A-Za-z][^\n|{\[]{0,150}\b(?:(?:has|have|needs?) to be (?:\w+ed|run|set)"
+    r"|must (?:be|have|not be) |(?:is|are) required\b|not permitted\b|did you mean\b)",
+    re.IGNORECASE,
+)
+"""A first line that tells what the call lacked."""
 _STRONG_LINE = re.compile(
     r"^(?:Traceback \(most recent|\w*(?:Error|Exception): |ERROR: |FATAL: |error: |panic: )",
     re.MULTILINE,
@@ -71,6 +77,7 @@ _EMPTY_RESULT = re.compile(
       |keine\ (?:ergebnisse|zeilen|treffer)|sin\ resultados|aucun\ r[ée]sultat)?[\W_]*$""",
     re.VERBOSE | re.IGNORECASE,
 )
+_SUM = re.compile(r"[\s()\d.,]*\d\s*[-+*/^%x×÷][-+*/^%x×÷\s()\d.,=?]*\d[\s)=?]*")
 _ERROR_KEYS = ("error", "errors", "exception", "traceback", "fault")
 _CODE_KEYS = ("status", "status_code", "statuscode", "code", "http_status")
 _EXIT_KEYS = ("exit_code", "exitcode", "returncode", "return_code", "exit_status")
@@ -86,7 +93,7 @@ def looks_failed(text: str) -> bool:
     if parsed is not None or not stripped:
         return False
     short = len(stripped) <= _SHORT_RESULT
-    if short and (_ERROR_PHRASE.search(stripped) or _ERROR_START.search(stripped)):
+    if short and any(f.search(stripped) for f in (_ERROR_PHRASE, _ERROR_START, _DEMAND)):
         return True
     lines = stripped.splitlines()
     ends = (lines[0], lines[-1]) if short else (lines[0],)
@@ -113,6 +120,16 @@ def looks_echoed(result: str, call: str) -> bool:
     """Say whether a result only gives back what the call contained (`echo hello`)."""
     words = result.split()
     return len(words) <= 30 and " ".join(words) in " ".join(call.replace("\\n", " ").split())
+
+
+def looks_arithmetic(arguments: str) -> bool:
+    """Say whether a call only calculates with plain numbers: anybody could have done it."""
+    parsed = _json_container(arguments.strip())
+    values = parsed.values() if isinstance(parsed, Mapping) else [arguments]
+    texts = [str(value) for value in values]
+    return any(_SUM.fullmatch(text) for text in texts) and not any(
+        re.search(r"[^\W\d_]{2}", text) for text in texts
+    )
 
 
 def _json_container(text: str) -> object:

@@ -6,10 +6,10 @@ says is not. Error words may come from failed results.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
+from lessons_loop.filter.cues import says_more
 from lessons_loop.filter.proof import DOCUMENT_TOOLS
 from lessons_loop.filter.reading import Reading
 from lessons_loop.filter.terms import (
@@ -30,27 +30,6 @@ _ERROR_NUMBER = re.compile(
     r"(?:http|status|code|error|errno|exit|sqlstate|port|fehler|erreur)\W{0,3}(?:code\W{0,3})?$",
     re.IGNORECASE,
 )
-_INSTANCE_KEY = re.compile(
-    r"^(?:id|job|charge|customer|user|username|account|pod|host|hostname|node|to|recipient|email"
-    r"|ticket|issue|order|invoice|run|build|serial|sn|device|machine|chat|channel|cursor|session"
-    r"|assignee|owner|author|reporter|created_by|login|contact|realm|tenant"
-    r"|(?i:.*token)|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)_?id$).*_id"
-    r"|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)Id$).*[a-z]Id)$"
-)
-_CLASS_KEY = re.compile(
-    r"^(?:model|engine|table|dataset|index|metric|measurement|field|column|type|kind|class|object"
-    r"|resource|currency|unit|schema|topic|service|image|version)$"
-)
-"""Keys whose values name a sort of thing, also where an `id` repeats them."""
-_PATH_INSTANCE = re.compile(
-    r"/(?:realms|tenants|users|customers|accounts|orgs|organi[sz]ations|teams|workspaces|projects"
-    r"|repos|issues|tickets|orders|invoices|channels|chats|devices|hosts|jobs|runs|builds|buckets"
-    r"|sites|clusters)/([\w.@-]{3,80})/"
-)
-_FLAG_INSTANCE = re.compile(
-    r"(?<![\w-])--(?:group|project|account|tenant|realm|customer|org|host|hostname|job|ticket|bucket"
-    r"|instance|device|serial)[= ][\"']?([\w.@-]{3,80})"
-)
 _LIMIT_NUMBERS = frozenset(
     {"20", "25", "30", "50", "100", "150", "200", "250", "300", "500", "1000", "1024", "2000"}
 )
@@ -62,6 +41,7 @@ _LIMIT_WORDS = re.compile(
 )
 _EVERYDAY = frozenset({"sql", "api", "json", "http", "https", "url", "id", "ok", "csv", "cc"})
 """Abbreviations that make no lesson specific."""
+_QUOTED_STRETCH = re.compile(r"(['\"`«„“‘「])([^\n'\"`«»„“”‘’「」]{8,200})['\"`»“”’」]")
 _COPIED_WORDS = 6
 _COPIED_CHARACTERS = 14
 """Unbroken stretch of tool output that makes a lesson a copy: words, East Asian characters."""
@@ -83,10 +63,33 @@ def name_fault(name: Name, reading: Reading, symptoms: bool) -> str | None:
         return "tool-only" if told and not product else None
     if _stands(name, reading, results):
         failed = [p for p in results if reading.turns[p].failed]
-        as_symptom = symptoms or _ERROR_WORDS.match(name.written)
+        as_symptom = symptoms or _ERROR_WORDS.match(name.written) or _is_explained(name, reading)
         return None if as_symptom and _stands(name, reading, failed) else "tool-only"
-    accepted = [p for p in prose if any(later > p for later in reading.proofs.acceptances)]
-    return None if _stands(name, reading, accepted) else "invented"
+    return None if _stands(name, reading, _accepted(reading)) else "invented"
+
+
+def _accepted(reading: Reading) -> list[int]:
+    """Return the assistant's turns that the user accepted later."""
+    accepts = reading.proofs.acceptances
+    return [p for p in reading.where("assistant") if any(later > p for later in accepts)]
+
+
+def _is_explained(name: Name, reading: Reading) -> bool:
+    """Say whether a name of an error, and of no good result, is in an accepted explanation."""
+    good = [p for p in reading.where("result") if not reading.turns[p].failed]
+    told = _stands(name, reading, good)
+    return bool(reading.proofs.fixes) and not told and _stands(name, reading, _accepted(reading))
+
+
+def without_errors(text: str, reading: Reading) -> str:
+    """Return a text without the error messages it quotes: they name a symptom, not advice."""
+    failed = [p for p in reading.where("result") if _is_failure(reading, p)]
+    told = " ".join(" ".join(reading.texts[p].split()) for p in failed)
+
+    def unquoted(match: re.Match[str]) -> str:
+        return " " if " ".join(match.group(2).split()) in told else match.group()
+
+    return _QUOTED_STRETCH.sub(unquoted, text)
 
 
 def _stands(name: Name, reading: Reading, places: Sequence[int]) -> bool:
@@ -106,9 +109,7 @@ def number_fault(
     """Return why a number of a text may not stand there: it came out of this one case."""
     failed = [p for p in reading.where("result") if reading.turns[p].failed]
     for number in numbers_in(part):
-        symptom = (
-            symptoms and len(number) <= 4 and any(number in reading.numbers[p] for p in failed)
-        )
+        symptom = symptoms and any(_is_symptom(number, p, reading) for p in failed)
         earned = number not in instances and (symptom or _number_earned(number, part, reading))
         if number not in SMALL_NUMBERS and not earned:
             return "one-off-number"
@@ -152,6 +153,13 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
     return number in CONVERSIONS or (tested and len(number) <= 4)
 
 
+def _is_symptom(number: str, place: int, reading: Reading) -> bool:
+    """Say whether a number of a failed result belongs to its error: short, or called a code."""
+    if number not in reading.numbers[place]:
+        return False
+    return len(number) <= 4 or _names_error(number, reading.texts[place])
+
+
 def _names_error(number: str, part: str) -> bool:
     place = part.find(number)
     named = _ERROR_NUMBER.search(part[max(0, place - 20) : place]) is not None
@@ -161,69 +169,6 @@ def _names_error(number: str, part: str) -> bool:
 def _names_limit(number: str, part: str) -> bool:
     place = part.find(number)
     return _LIMIT_WORDS.search(part[max(0, place - 40) : place + 40]) is not None
-
-
-def names_instance(part: str, instances: Collection[str]) -> bool:
-    """Say whether a text names one of these single cases, given case folded."""
-    folded = part.casefold()
-    return any(
-        re.search(rf"(?<![\w-]){re.escape(value)}(?![\w-])", folded)
-        for value in instances
-        if value in folded and not value.isdigit()
-    )
-
-
-def instance_values(reading: Reading) -> frozenset[str]:
-    """Return the values, case folded, that name one case: ids, jobs, cursors, accounts."""
-    found: set[str] = set()
-    classes: set[str] = set()
-    for place in reading.where("call", "result"):
-        if reading.turns[place].role == "call":
-            found |= set(_addressed_instances(reading.texts[place]))
-        try:
-            parsed = json.loads(reading.turns[place].text)
-        except (ValueError, RecursionError):
-            continue
-        for key, value in _leaves(parsed, "", 0):
-            if isinstance(value, str) and _CLASS_KEY.match(key):
-                classes.add(value.casefold())
-            elif _INSTANCE_KEY.match(key):
-                found |= set(_instance(key, value))
-    return frozenset(found - classes)
-
-
-def _leaves(value: object, key: str, depth: int) -> Iterator[tuple[str, object]]:
-    if depth > 6:
-        return
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _leaves(inner, str(name), depth + 1)
-    elif isinstance(value, list):
-        for inner in value[:200]:
-            yield from _leaves(inner, key, depth + 1)
-    else:
-        yield key, value
-
-
-def _instance(key: str, value: object) -> Iterator[str]:
-    if isinstance(value, int) and not isinstance(value, bool):
-        yield str(value)
-    elif isinstance(value, str) and _is_label(value, key):
-        yield value.casefold()
-
-
-def _addressed_instances(call: str) -> Iterator[str]:
-    """Yield what a call's paths and options name: `/realms/NAME/users`, `--project NAME`."""
-    for form in (_PATH_INSTANCE, _FLAG_INSTANCE):
-        yield from (value.casefold() for value in form.findall(call) if _is_label(value, ""))
-
-
-def _is_label(value: str, key: str) -> bool:
-    """Say whether a value names one case; under an `id` also schemas list their columns."""
-    if key.casefold().endswith("id") and not any(map(str.isdigit, value)):
-        return False
-    plain = value.isalpha() and (value.islower() or value.istitle())
-    return 3 <= len(value) <= 80 and not plain and not re.search(r"[\s/]", value)
 
 
 def is_copied(text: str, reading: Reading) -> bool:
@@ -255,14 +200,9 @@ def _plain_words(text: str) -> list[str]:
     return re.findall(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+", text.casefold())
 
 
-def _is_worded(remark: str) -> bool:
-    """Say whether a confirmation says more than `great`."""
-    return len(_plain_words(remark)) >= 3
-
-
 def is_thin(text: str, reading: Reading) -> bool:
     """Say whether a lesson from one good call names nothing of it but the tool (`use X for Y`)."""
-    if any(_is_worded(reading.texts[p]) for p in reading.proofs.confirmations):
+    if any(says_more(reading.texts[p]) for p in reading.proofs.confirmations):
         return False
     said = frozenset[str]().union(*(reading.pieces[p] for p in reading.where("user")))
     own = frozenset[str]().union(*(reading.pieces[p] for p in reading.own))

@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lessons_loop.filter.cues import accepts, confirms, corrects, orders_loop
-from lessons_loop.filter.failure import looks_echoed, looks_empty, looks_transient
+from lessons_loop.filter.failure import (
+    looks_arithmetic,
+    looks_echoed,
+    looks_empty,
+    looks_transient,
+)
 from lessons_loop.filter.transcript import DOCUMENT, Turn
 
 DOCUMENT_TOOLS = frozenset(
@@ -109,7 +114,7 @@ class Proofs:
         if turn.role != "result" or turn.failed or turn.tool in DOCUMENT_TOOLS:
             return False
         call = self.turns[self.calls[position]].text if position in self.calls else ""
-        hollow = looks_empty(turn.text) or looks_echoed(turn.text, call)
+        hollow = looks_empty(turn.text) or looks_echoed(turn.text, call) or looks_arithmetic(call)
         return not hollow and position not in self.retried
 
     @cached_property

@@ -46,6 +46,18 @@ _DAY_STAMP = re.compile(
 )
 EPOCHS = re.compile(r"\b(?:1899-12-30|1900-01-01|1904-01-01|1970-01-01|2000-01-01|9999-12-31)\b")
 """Days that mean a beginning or an end of counting, not a case."""
+_EXAMPLE_DAY = re.compile(
+    r"(?:such as|like|e\.g\.|for example|z\. ?B\.|wie|zum Beispiel|par exemple|p\. ?ej\.|written as"
+    r"|formats?|reads)[ :]{1,3}['\"`]?\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b",
+    re.IGNORECASE,
+)
+
+
+def without_plain_days(text: str) -> str:
+    """Return a text without days that are an epoch or show a way of writing."""
+    return _EXAMPLE_DAY.sub(" ", EPOCHS.sub(" ", text))
+
+
 _ONE_OFF = re.compile(
     r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"
     r"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{12,64}\b"
@@ -149,7 +161,7 @@ def one_offs_in(text: str) -> bool:
     """Say whether a text holds an id, a hash, a file or a day; an API's version is none."""
     if _ONE_OFF.search(text) or _DATA_FILE.search(text):
         return True
-    plain = EPOCHS.sub(" ", text)
+    plain = without_plain_days(text)
     return any(not _names_version(plain, match.start()) for match in _DAY_STAMP.finditer(plain))
 
 

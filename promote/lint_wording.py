@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from lessons_loop.filter.models import Kind, Lesson
-from lessons_loop.filter.terms import EPOCHS
+from lessons_loop.filter.terms import without_plain_days
 from lessons_loop.promote.findings import Finding, holds, rejects
 from lessons_loop.promote.imperative import Mood, mood_of
 from lessons_loop.promote.language import guess_language, word_set
@@ -232,7 +232,7 @@ def find_one_off(text: str) -> Iterator[Finding]:
     """Yield results and single cases: a lesson is a rule."""
     if found := _AMOUNT.search(text) or _CASE.search(text) or _RESULT.search(text):
         yield rejects("one-off", f"tells one case instead of a rule: '{found.group()[:60]}'")
-    elif found := _DATE.search(EPOCHS.sub(" ", text)):
+    elif found := _DATE.search(without_plain_days(text)):
         yield holds("one-off", f"is tied to a date: '{found.group()}'")
 
 

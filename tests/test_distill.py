@@ -244,8 +244,9 @@ def test_distilling_over_http() -> None:
 
 
 # Recorded replies to the development exchanges: what a good and what a weak model answers.
-def test_good_replies_keep_the_facts() -> None:
-    replays = replay("replies_good.jsonl")
+@pytest.mark.parametrize("name", ["replies_good.jsonl", "replies_good_distill-1.jsonl"])
+def test_good_replies_keep_the_facts(name: str) -> None:
+    replays = replay(name)
     worth = [one for one in replays if one.exchange["label"]["should_emit"]]
     facts = sum(len(one.exchange["label"]["key_facts"]) for one in worth)
     missing = [fact for one in worth for fact in missing_facts(one)]
@@ -253,7 +254,15 @@ def test_good_replies_keep_the_facts() -> None:
 
 
 @pytest.mark.parametrize("unskipped", [False, True])
-@pytest.mark.parametrize("name", ["replies_good.jsonl", "replies_weak.jsonl"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "replies_good.jsonl",
+        "replies_weak.jsonl",
+        "replies_good_distill-1.jsonl",
+        "replies_weak_distill-1.jsonl",
+    ],
+)
 def test_nothing_false_or_forbidden_is_emitted(name: str, unskipped: bool) -> None:
     replays = replay(name, unskipped=unskipped)
     assert {one.exchange["id"]: leaks for one in replays if (leaks := leaked(one))} == {}

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.evidence import Refusal, prove
@@ -135,6 +135,7 @@ def test_short_remark_in_dense_script_is_stored() -> None:  # T-27
     assert found.quote in found.excerpt
 
 
+@settings(deadline=None)
 @given(st.integers(0, 4000), st.integers(0, 4000), st.integers(1, 12))
 def test_excerpt_holds_the_quote_within_its_limit(before: int, after: int, count: int) -> None:
     text = "a " * (before // 2) + "the decisive words here" + " b" * (after // 2)
