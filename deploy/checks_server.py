@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 from lessons_loop.deploy.checks import Finding, Level
-from lessons_loop.filter.errors import StoreError, StoreMissing
+from lessons_loop.filter.errors import StoreError, StoreMissing, StoreUnreachable
 from lessons_loop.filter.server import (
     ServerAddress,
     open_server,
@@ -18,9 +19,11 @@ from lessons_loop.filter.server import (
     server_token,
 )
 from lessons_loop.filter.store import collection_names
+from lessons_loop.promote.server_lock import LOCK_TERM, Holder, lock_name, server_time
 
 DATABASES = ("curated", "staging", "gate")
 SECONDS = 5.0
+LOCK = lock_name("")
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,14 @@ class ServerFacts:
     """Databases that could not be read, with the reason."""
     headers: dict[str, dict[str, Any]]
     """Curated's metadata by collection."""
+    held: list[str]
+    """Locks of gates at work, with their holders."""
 
 
 def look_at_server(store: str) -> ServerFacts:
     """Ask a Chroma server what it holds; raise StoreUnreachable when nothing answers."""
     address, token = parse_server(store), server_token(os.environ.get("LESSONS_CHROMA_TOKEN", ""))
-    facts = ServerFacts(address.url, {}, {}, {})
+    facts = ServerFacts(address.url, {}, {}, {}, [])
     for database in DATABASES:
         look_at_database(address, token, database, facts)
     return facts
@@ -47,14 +52,14 @@ def look_at_server(store: str) -> ServerFacts:
 
 def look_at_database(address: ServerAddress, token: str, database: str, facts: ServerFacts) -> None:
     """Add what one database holds; raise StoreUnreachable."""
-    from lessons_loop.filter.errors import StoreUnreachable
-
     try:
         with (
-            server_errors(f"database {database}"),
+            server_errors(f"lesson store {address.url}"),
             closing(open_server(address, database, token=token, seconds=SECONDS)) as client,  # type: ignore[type-var]
         ):
             found = list(client.list_collections())
+            if database == "gate":
+                facts.held.extend(held_locks(client, found))
     except StoreMissing:
         return
     except StoreUnreachable:
@@ -67,22 +72,45 @@ def look_at_database(address: ServerAddress, token: str, database: str, facts: S
         facts.headers.update({one.name: dict(one.metadata or {}) for one in found})
 
 
+def held_locks(client: Any, collections: Sequence[Any]) -> list[str]:
+    """Return the locks that are good now, by the server's own clock."""
+    held = []
+    for collection in collections:
+        if collection.name.endswith(LOCK):
+            holder = Holder.of(collection)
+            if not holder.is_gone(server_time(client), LOCK_TERM):
+                held.append(f"{collection.name} is held by {holder.line}")
+    return held
+
+
 def server_findings(facts: ServerFacts, domains: Sequence[str]) -> list[Finding]:
     """Say what the server has and lacks."""
-    found = [Finding("server", Level.OK, f"{facts.address} answers")]
-    remedy = f"lessons init --store {facts.address}"
-    for database in DATABASES:
-        if reason := facts.refused.get(database):
-            found.append(Finding("databases", Level.PROBLEM, f"{database}: {reason}"))
-        elif database not in facts.collections:
-            text = f"database {database} is missing"
-            found.append(Finding("databases", Level.PROBLEM, text, remedy))
-    if all(finding.level is Level.OK for finding in found):
-        found.append(Finding("databases", Level.OK, f"{', '.join(DATABASES)} are there"))
-    return found + [one for domain in domains for one in collection_findings(facts, domain, remedy)]
+    found = [Finding("server", Level.OK, f"{facts.address} answers"), *database_findings(facts)]
+    held = "; ".join(facts.held)
+    if "gate" in facts.collections:
+        found.append(Finding("locks", Level.WARNING if held else Level.OK, held or "free"))
+    return found + [one for domain in domains for one in collection_findings(facts, domain)]
 
 
-def collection_findings(facts: ServerFacts, domain: str, remedy: str) -> list[Finding]:
+def database_findings(facts: ServerFacts) -> list[Finding]:
+    """Say which databases are missing, and which cannot be read."""
+    found = [
+        Finding("databases", Level.PROBLEM, f"{database}: {reason}")
+        for database, reason in facts.refused.items()
+    ]
+    known = {*facts.refused, *facts.collections}
+    if missing := [database for database in DATABASES if database not in known]:
+        text = f"missing: {', '.join(missing)}"
+        found.append(Finding("databases", Level.PROBLEM, text, init_remedy(facts)))
+    return found or [Finding("databases", Level.OK, f"{', '.join(DATABASES)} are there")]
+
+
+def init_remedy(facts: ServerFacts) -> str:
+    """Return the command that makes what is missing."""
+    return f"lessons init --store {shlex.quote(facts.address)}"
+
+
+def collection_findings(facts: ServerFacts, domain: str) -> list[Finding]:
     """Say which of a domain's collections are missing."""
     names = collection_names(domain)
     places = {"curated": "curated", "candidates": "staging", "events": "staging", "archive": "gate"}
@@ -94,7 +122,7 @@ def collection_findings(facts: ServerFacts, domain: str, remedy: str) -> list[Fi
     if not missing:
         return []
     text = f"collections are missing: {', '.join(missing)}"
-    return [Finding(domain, Level.PROBLEM, text, f"{remedy} --domain {domain}")]
+    return [Finding(domain, Level.PROBLEM, text, f"{init_remedy(facts)} --domain {domain}")]
 
 
 def domains_there(facts: ServerFacts) -> list[str]:

@@ -140,8 +140,11 @@ def status_findings(status: Mapping[str, Any], now: datetime | None = None) -> l
         remedy = f"lessons init --store {shlex.quote(str(status['store']))}"
         found.append(Finding("lessons", Level.PROBLEM, "the store has no domain", remedy))
     if status["ledger_verified"] and "ledger" not in bad:
-        lines = f"verified, {status['ledger_lines']} lines"
+        count = status["ledger_lines"]
+        lines = f"verified, {count} line{'' if count == 1 else 's'}"
         found.append(Finding("ledger", Level.OK, lines))
+    elif status["ledger_lines"] is None:
+        found.append(Finding("ledger", Level.NOT_CHECKED, "could not be read"))
     found.append(run_finding(str(status["last_run"]), now or datetime.now(UTC)))
     return found + problems
 
@@ -156,7 +159,9 @@ def problem_finding(text: str, status: Mapping[str, Any]) -> Finding:
     command = _COMMAND.search(said)
     if command and said.endswith(f": run {command.group()}"):
         said = said.removesuffix(f": run {command.group()}")
-    return Finding(check, Level.PROBLEM, said, command[1] if command else "")
+    # a gate at work is no fault, though it keeps others from reading
+    level = Level.WARNING if " is held by " in said else Level.PROBLEM
+    return Finding(check, level, said, command[1] if command else "")
 
 
 def domain_finding(domain: Mapping[str, Any]) -> Finding:

@@ -131,9 +131,10 @@ def store_part(settings: Settings, answers: Mapping[str, Answer]) -> list[Findin
     remedy = "" if is_server(settings.store) else init_command(settings)
     if looked.error:
         return [unanswered("store", looked, remedy)]
-    place = place_findings(settings, looked.value, answers["store"].value)
+    place = place_findings(settings, looked.value)
     if not (status := answers["store"].value):
-        return [*place, read_failure(answers["store"])]
+        told = any(one.level is Level.PROBLEM for one in place)  # why it cannot be read
+        return place if told else [*place, read_failure(answers["store"])]
     return [*place, *checks_store.status_findings(status), *waiting_findings(settings, answers)]
 
 
@@ -149,7 +150,7 @@ def read_failure(answer: Answer) -> Finding:
     return found._replace(text=found.text.removesuffix(f": run `{found.remedy}`"))
 
 
-def place_findings(settings: Settings, facts: Any, status: Any) -> list[Finding]:
+def place_findings(settings: Settings, facts: Any) -> list[Finding]:
     """Say what the place of the store itself tells."""
     if is_server(settings.store):
         domains = settings.domains or tuple(checks_server.domains_there(facts))
@@ -163,7 +164,9 @@ def waiting_findings(settings: Settings, answers: Mapping[str, Answer]) -> list[
     """Say what of spool and salt can be seen from here."""
     if is_server(settings.store):
         text = "in Open WebUI's data folder, which cannot be seen from here"
-        return [Finding("spool", Level.NOT_CHECKED, text)]
+        file = (settings.state or Path(".")) / "salt"
+        salt = checks_store.salt_finding(file.is_file(), file, settings.environ)
+        return [Finding("spool", Level.NOT_CHECKED, text), salt]
     facts, status = answers["files"].value, answers["store"].value
     paths: StorePaths = store_paths(settings.store)
     spool = checks_store.spool_finding(status, facts.oldest_spooled, settings.store)

@@ -30,6 +30,7 @@ from lessons_loop.deploy.doctor import Settings, diagnose
 from lessons_loop.deploy.plugin_file import front_matter, plugin_source
 from lessons_loop.filter.embed import fingerprint
 from lessons_loop.filter.store import StorePaths
+from lessons_loop.promote.session import GateSettings, open_gate
 from support.commands import run_here
 from support.gate import HashEmbedder, candidate, stage
 from support.judging import SOUND, EmbeddingServer
@@ -116,6 +117,14 @@ def test_open_session_is_no_crash(store: Path) -> None:
         holder.kill()
     assert findings["crash marker"].level is Level.OK
     assert findings["locks"].level is Level.WARNING and "staging.lock" in findings["locks"].text
+
+
+def test_gate_at_work_is_no_problem(store: Path) -> None:
+    with open_gate(GateSettings(str(store), "sql")):
+        findings = found(store)
+    assert bad(findings) == []
+    assert "gate.lock is held by" in findings["locks"].text
+    assert findings["ledger"].level is Level.NOT_CHECKED
 
 
 def test_paused_gate_and_lost_salt_are_told(store: Path) -> None:

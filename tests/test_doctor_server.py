@@ -8,6 +8,7 @@ import pytest
 
 from lessons_loop.deploy.checks import Finding, Level
 from lessons_loop.deploy.doctor import Settings, diagnose
+from lessons_loop.promote.session import GateSettings, open_gate
 from support.chroma_server import ChromaServer, fresh_url
 from support.commands import run_here
 from support.judging import EmbeddingServer
@@ -57,6 +58,15 @@ def test_missing_collection_is_named(store_url: str, tmp_path: Path) -> None:
         client.delete_collection("sql-lessons-events")
     told = [one.text for one in found(store_url, tmp_path)["sql"]]
     assert any("staging/sql-lessons-events" in text for text in told)
+
+
+def test_gate_at_work_is_no_problem(store_url: str, tmp_path: Path) -> None:
+    place = ["--store", store_url, "--state-dir", str(tmp_path)]
+    assert run_here("init", *place, "--domain", "sql").code == 0
+    with open_gate(GateSettings(store_url, "sql", tmp_path)):
+        checks = found(store_url, tmp_path)
+    assert problems(checks) == []
+    assert "sql-lock is held by" in checks["locks"][0].text
 
 
 def test_state_dir_is_asked_for(store_url: str, tmp_path: Path) -> None:
