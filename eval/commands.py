@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from lessons_loop.eval import distill_command, gate_command, neardup_command
+from lessons_loop.eval import distill_command, gate_command, neardup_command, recall_command
 
 
 def register(app: typer.Typer) -> None:
@@ -19,6 +19,7 @@ def register(app: typer.Typer) -> None:
     distill_command.register(group)
     gate_command.register(group)
     neardup_command.register(group)
+    recall_command.register(group)
     app.add_typer(group)
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lessons_loop.filter.spelling import Spellings, build_spellings, intended
 from lessons_loop.filter.text import scrub
 
 Scores = npt.NDArray[np.float32]
@@ -22,9 +23,34 @@ _LEXICAL_TERM = re.compile(r"[^\W_]+(?:[._/:-][^\W_]+|_+[^\W_]+)*", re.UNICODE)
 _LEXICAL_PIECE = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
 _LEXICAL_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _LEXICAL_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_LEXICAL_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
+_LEXICAL_STATES = (
+    (
+        "enabl",
+        re.compile(
+            r"\benabl(?:e[ds]?|ing)\b|\b(?:switch|turn)\w*\s+(?:\w+\s+){0,2}on\b|\b(?:is|are|was)\s+on\s*(?=[.,;:!?)]|$)"
+            r"|\bactivat(?:ed|e|ing)\b|\b(?:eingeschaltet|einschalten|aktivier\w+)"
+            r"|\bactiv(?:é|er|ada|ado)\w*|\bhabilitad\w+|\bativad\w+|\battivat\w+",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "disabl",
+        re.compile(
+            r"\bdisabl(?:e[ds]?|ing)\b|\b(?:switch|turn)\w*\s+(?:\w+\s+){0,2}off\b|\b(?:is|are|was|still)\s+off\b"
+            r"|\b(?:not|never|n't)\s+(?:enabled|activated|switched on|turned on)\b"
+            r"|\bdeactivat(?:ed|e|ing)\b|\b(?:ausgeschaltet|abgeschaltet|ausschalten|deaktivier\w+)"
+            r"|\bdésactiv\w+|\bdesactivad\w+|\bdeshabilitad\w+|\bdesativad\w+|\bdisattivat\w+",
+            re.IGNORECASE,
+        ),
+    ),
+)
+"""The one pair of states that people name in many ways; lessons say enabled or disabled."""
 IDENTIFIER_WEIGHT = 1.6
 """Names with digits, dots or underscores say more than plain words."""
 LEAST_TEXTS = 50
+FEW_WORDS = 2
+"""Strange words every question is thought to have more: one shared word alone says little."""
 _LEXICAL_STOPS = """
 a about after all also an and any are as at be been before but by can could did do does for from
 get give had has have how i if in into is it its just let like me more most my need no not of on
@@ -37,6 +63,11 @@ avec sur pas au aux el los las una unos y o son como por para con en del al mi l
 di da per non
 """
 STOP_WORDS = frozenset(_LEXICAL_STOPS.split())
+_LEXICAL_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", "e"), ("s", ""))
+MISSPELT_SHARE = 0.7
+"""What a word counts that stands in a lesson with one letter changed."""
+MISSPELT_MOST = 12
+"""Unknown words of a question that are looked up by spelling."""
 
 
 class LexicalIndex(NamedTuple):
@@ -49,18 +80,12 @@ class LexicalIndex(NamedTuple):
     norms: Scores
     unseen: float
     """idf of a term no text holds."""
+    spellings: Spellings
 
 
 def stem(word: str) -> str:
     """Cut the commonest English endings, so that plural and singular meet."""
-    for ending, keep in (
-        ("ies", "y"),
-        ("sses", "ss"),
-        ("ing", ""),
-        ("ed", ""),
-        ("es", "e"),
-        ("s", ""),
-    ):
+    for ending, keep in _LEXICAL_ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             return word[: len(word) - len(ending)] + keep
     return word
@@ -69,18 +94,19 @@ def stem(word: str) -> str:
 def terms(text: str) -> set[str]:
     """Return the terms of a text: words, whole identifiers, their pieces."""
     found: set[str] = set()
-    for match in _LEXICAL_TERM.finditer(scrub(text)):
+    plain = _LEXICAL_THOUSANDS.sub("", scrub(text))
+    for match in _LEXICAL_TERM.finditer(plain):
         raw = match.group()
         spaced = _LEXICAL_CAMEL.sub(" ", raw)
         pieces = [piece.lower() for piece in _LEXICAL_PIECE.findall(spaced)]
-        whole = raw.lower()
         if len(pieces) > 1:
-            found.add(whole)
+            found.add(raw.lower())
         for piece in pieces:
             if _LEXICAL_CJK.search(piece):
                 found.update(bigrams(piece))
             elif piece not in STOP_WORDS and (len(piece) > 1 or piece.isdigit()):
                 found.add(stem(piece))
+    found.update(state for state, said in _LEXICAL_STATES if said.search(plain))
     return found
 
 
@@ -107,7 +133,8 @@ def build_lexical(texts: Iterable[str]) -> LexicalIndex:
     squares = np.zeros(size, dtype=np.float32)
     for term, rows in postings.items():
         squares[rows] += (weight_of(term) * idf[term]) ** 2
-    return LexicalIndex(size, postings, idf, np.sqrt(squares), _idf(size, 0))
+    norms = np.sqrt(squares)
+    return LexicalIndex(size, postings, idf, norms, _idf(size, 0), build_spellings(postings))
 
 
 def _idf(size: int, holders: int) -> float:
@@ -118,15 +145,37 @@ def _idf(size: int, holders: int) -> float:
 
 def score_lexical(index: LexicalIndex, query: str) -> Scores:
     """Return each text's score against the query, shape (size,), 0 to 1."""
+    return score_turns(index, [(query, 1.0)])
+
+
+def score_turns(index: LexicalIndex, turns: Iterable[tuple[str, float]]) -> Scores:
+    """Return each text's score against turns with a weight each; a term counts by its best."""
+    weighted: dict[str, float] = {}
+    for text, weight in turns:
+        for term, known in known_terms(index, text):
+            weighted[term] = max(weighted.get(term, 0.0), weight * known)
     scores: Scores = np.zeros(index.size, dtype=np.float32)
     total = 0.0
-    for term in terms(query):
+    for term, share in weighted.items():
         value = weight_of(term) * index.idf.get(term, index.unseen)
-        total += value * value
+        total += (share * value) ** 2
         if (rows := index.postings.get(term)) is not None:
-            scores[rows] += value * value
+            scores[rows] += share * value * value
     if total == 0.0:
         return scores
+    total += FEW_WORDS * index.unseen**2
     norms = np.maximum(index.norms, 1e-6) * math.sqrt(total)
     cosine: Scores = np.minimum(scores / norms, 1.0).astype(np.float32)
     return cosine
+
+
+def known_terms(index: LexicalIndex, text: str) -> list[tuple[str, float]]:
+    """Return a text's terms with what each counts, misspelt ones as the word that was meant."""
+    found = terms(text)
+    strange = sorted(term for term in found if term not in index.postings and term.isalpha())
+    meant: dict[str, str] = {}
+    for term in strange[:MISSPELT_MOST]:
+        if word := intended(index.spellings, term):
+            meant[term] = word
+    kept = [(term, 1.0) for term in found if term not in meant]
+    return kept + [(word, MISSPELT_SHARE) for word in meant.values()]

@@ -1,37 +1,60 @@
 """The question to recall for: the user's last real one, with what carries its topic.
 
-A short follow-up is joined with the turns before it; a long paste is cut into
-windows, so that one decisive line among thousands still counts.
+A short follow-up is looked at together with the turns before it; a long paste is
+cut into its telling parts.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lessons_loop.filter.cues import accepts
+from lessons_loop.filter.lexical import terms
+from lessons_loop.filter.pastes import VIEW_LIMIT, windows
 from lessons_loop.filter.text import scrub, shorten
 from lessons_loop.filter.transcript import text_of
 
 QUESTION_LIMIT = 60_000
 """Characters looked at: half from the start, half from the end."""
-VIEW_LIMIT = 700
-"""Characters embedded at once: MiniLM reads 256 word pieces and ignores the rest."""
-FOLLOW_UP_WORDS = 16
+PARTS_MOST = 6
+"""Texts embedded for one question."""
+FOLLOW_UP_WORDS = 20
 THANKS_WORDS = 4
 LOOKED_BACK = 20
 """User turns among which the question is looked for: a chat may have thousands."""
-WINDOW_LINES = 6
-ERROR_WORDS = re.compile(
-    r"error|exception|traceback|fail|fatal|denied|refused|timed? ?out|panic|killed|oom|warn"
-    r"|critical|unauthori[sz]ed|forbidden|not found|cannot|can't|unable|invalid|missing|abort"
-    r"|exit(ed)? (code|status)?|fehler|erreur|errore|ошибк|错误|失败|エラー|\b[45]\d\d\b",
+EARLIER_TURNS = 4
+EARLIER_WEIGHT = 0.5
+"""What a word of an earlier turn of the user counts beside one of the last turn."""
+SELF_CONTAINED_TERMS = 3
+_WORDS = re.compile(r"\w+", re.UNICODE)
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+_SWITCHES = re.compile(
+    r"\b(?:something else|on another note|by the way|btw|(?:change|switch)\w* (?:of |the )*topics?"
+    r"|(?:an?other|different|new|unrelated) (?:topic|question|subject|thing|matter)"
+    r"|(?:etwas|was) ander(?:e|em)s|ander(?:e|es) (?:frage|thema)|übrigens|nebenbei|themenwechsel"
+    r"|autre (?:question|sujet|chose)|au fait|rien à voir|otr[oa] (?:cosa|pregunta|tema)|por cierto"
+    r"|cambiando de tema|outr[oa] (?:coisa|pergunta|assunto)|a propósito"
+    r"|un'altra (?:cosa|domanda)|altra domanda|cambiando argomento|tra l'altro)\b"
+    r"|кстати|другой вопрос|другая тема|另外|换个(?:话题|问题)|顺便"
+    r"|ところで|話は変わ|別の(?:質問|話)",
     re.IGNORECASE,
 )
-_NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+", re.IGNORECASE)
-_WORDS = re.compile(r"\w+", re.UNICODE)
+_POINTS_BACK = re.compile(
+    r"\b(?:and|but|so|then|now|only|same|also|too|again|instead|those|these|this|that|it|its|they"
+    r"|them|ones?|he|she|him|her|here|there|still|yet|no|nope|yes|ok|okay|hm+|oh|without|both"
+    r"|neither|other|another|more|less|next|previous|above|wrong"
+    r"|und|aber|dann|jetzt|nun|nur|auch|noch|nochmal|das|dies\w*|gleiche\w*|selbe\w*|davon|dafür"
+    r"|damit|dort|hier|doch|nein|ja|stattdessen|sie|er|falsch"
+    r"|et|mais|alors|maintenant|seulement|aussi|encore|ça|cela|ce|cette|ces|même|non|oui|ici"
+    r"|y|pero|entonces|ahora|solo|sólo|también|eso|es[ae]|est[aeo]|mism[oa]|aquí|sí"
+    r"|e|ma|allora|adesso|ora|anche|ancora|quest[oaie]|stess[oaie]|qui|sì"
+    r"|mas|então|agora|só|também|isso|ess[ae]|mesm[oa]|aqui|não|sim)\b"
+    r"|\b(?:а|и|но|тогда|теперь|только|тоже|это|этот|эта|эти|тот|там|нет|да)\b"
+    r"|那|呢|也|还|同样|只|这|它|不|じゃあ|では|それ|その|これ|この|だけ|同じ|も",
+    re.IGNORECASE,
+)
 
 
 class Question(NamedTuple):
@@ -39,6 +62,25 @@ class Question(NamedTuple):
 
     text: str
     earlier: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    """Those of the earlier turns that are the user's."""
+
+
+class FollowUp(NamedTuple):
+    """A short question that may lean on the turns before it."""
+
+    turns: tuple[tuple[str, float], ...]
+    """The words to look for, with the weight of each turn."""
+    certain: bool
+    """It points back in words; otherwise its vector must show that it goes on."""
+
+
+class Asked(NamedTuple):
+    """What a question is scored by."""
+
+    texts: tuple[str, ...]
+    """What is embedded. A follow-up's: itself, with the user's turns, with all turns."""
+    follow_up: FollowUp | None = None
 
 
 def read_question(messages: Sequence[Any], metadata: Mapping[str, Any] | None) -> Question:
@@ -56,8 +98,13 @@ def read_question(messages: Sequence[Any], metadata: Mapping[str, Any] | None) -
     if not text:
         text = said(turns[users[-1]]) if users else ""
     end = next((i for i in reversed(users) if said(turns[i]) == text), users[-1] if users else 0)
-    earlier = (said(turn) for turn in turns[max(0, end - 4) : end])
-    return Question(text, tuple(turn for turn in earlier if turn))
+    before = range(max(0, end - EARLIER_TURNS), end)
+    spoken = [(i in users, said(turns[i])) for i in before]
+    return Question(
+        text,
+        tuple(turn for _, turn in spoken if turn),
+        tuple(turn for own, turn in spoken if own and turn),
+    )
 
 
 def said(message: Mapping[str, Any]) -> str:
@@ -71,16 +118,29 @@ def clip(text: str) -> str:
     return text if len(text) <= QUESTION_LIMIT else f"{text[:half]}\n{text[-half:]}"
 
 
-def views(question: Question, most: int = 6) -> tuple[str, ...]:
-    """Return the texts to score, at most `most`; the best of them counts for each lesson."""
+def views(question: Question, most: int = PARTS_MOST) -> Asked:
+    """Return the texts to score, at most `most`; none for an empty question."""
     text = question.text
     if not text:
-        return ()
+        return Asked(())
     if len(text) > VIEW_LIMIT:
-        return windows(text, most)
-    if not question.earlier or len(_WORDS.findall(text)) > FOLLOW_UP_WORDS or only_thanks(question):
-        return (text,)
-    return (text, follow_up(question))
+        return Asked(windows(text, most))
+    if follows_up(question):
+        return follow_up(question)
+    return Asked((text,))
+
+
+def follows_up(question: Question) -> bool:
+    """Say whether a question may lean on what was said before."""
+    if not question.earlier or _SWITCHES.search(question.text) or only_thanks(question):
+        return False
+    return word_count(question.text) <= FOLLOW_UP_WORDS
+
+
+def word_count(text: str) -> int:
+    """Count words; two characters are one in scripts written without spaces."""
+    wide = len(_WIDE.findall(text))
+    return len(_WORDS.findall(_WIDE.sub(" ", text))) + wide // 2
 
 
 def only_thanks(question: Question) -> bool:
@@ -90,48 +150,16 @@ def only_thanks(question: Question) -> bool:
     return short and answered and "?" not in question.text and accepts(question.text)
 
 
-def follow_up(question: Question) -> str:
+def follow_up(question: Question) -> Asked:
     """Join a short follow-up with the turns that carry its topic."""
-    share = (VIEW_LIMIT - len(question.text)) // max(1, len(question.earlier))
-    context = [shorten(turn, max(80, share)) for turn in question.earlier]
-    return "\n".join([*context, question.text])
+    text = question.text
+    joined = (joined_turns(question.users, text), joined_turns(question.earlier, text))
+    turns = ((text, 1.0), *((turn[:VIEW_LIMIT], EARLIER_WEIGHT) for turn in question.users))
+    certain = bool(_POINTS_BACK.search(text)) or len(terms(text)) < SELF_CONTAINED_TERMS
+    return Asked((text, *joined), FollowUp(turns, certain))
 
 
-def windows(text: str, most: int) -> tuple[str, ...]:
-    """Cut a long paste: head, tail, then the windows around its most telling lines."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if len(lines) < 4:
-        lines = [text[i : i + 200] for i in range(0, len(text), 200)]
-    spans = [window_at(lines, 0), window_at(lines, len(lines) - WINDOW_LINES)]
-    for centre in telling_lines(lines):
-        if len(spans) >= most:
-            break
-        if not any(start <= centre < stop for start, stop in spans):
-            spans.append(window_at(lines, centre - 1))
-    return tuple(dict.fromkeys(shorten("\n".join(lines[a:b]), VIEW_LIMIT) for a, b in spans))
-
-
-def window_at(lines: Sequence[str], start: int) -> tuple[int, int]:
-    """Return a span of lines that fits one view."""
-    first = stop = max(0, min(start, len(lines) - 1))
-    size = 0
-    while (
-        stop < len(lines) and stop - first < WINDOW_LINES and size + len(lines[stop]) < VIEW_LIMIT
-    ):
-        size += len(lines[stop])
-        stop += 1
-    return first, max(stop, first + 1)
-
-
-def telling_lines(lines: Sequence[str]) -> list[int]:
-    """Return line numbers, most telling first: rare shapes, then lines that look like errors."""
-    shapes = [_NUMBERS.sub("#", line.lower()) for line in lines]
-    counts = Counter(shapes)
-    words = Counter(word for shape in counts for word in set(_WORDS.findall(shape)))
-
-    def rank(number: int) -> tuple[float, float, int]:
-        rare = [w for w in set(_WORDS.findall(shapes[number])) if words[w] == 1]
-        error = bool(ERROR_WORDS.search(lines[number]))
-        return (-(2.0 * error + (counts[shapes[number]] == 1)), -float(len(rare)), number)
-
-    return sorted(range(len(lines)), key=rank)
+def joined_turns(turns: Sequence[str], text: str) -> str:
+    """Return the turns, shortened to fit one view, and the follow-up behind them."""
+    share = (VIEW_LIMIT - len(text)) // max(1, len(turns))
+    return "\n".join([*(shorten(turn, max(80, share)) for turn in turns), text])[-VIEW_LIMIT:]

@@ -1,8 +1,9 @@
 """Choose the few curated lessons that fit a question: pure, no I/O.
 
-Score = cosine of the question's best view with `trigger + text`, plus a share of
-lexical evidence. A relevance floor keeps small talk clean; it cannot tell a
-same-topic question that no lesson answers, so the block lets the model decline.
+Score = cosine of the question's best part with `trigger + text`, plus a share of
+lexical evidence; a follow-up takes its topic from the turns before it. A relevance
+floor keeps small talk clean; it cannot tell a same-topic question that no lesson
+answers, so the block lets the model decline.
 """
 
 from __future__ import annotations
@@ -14,9 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from lessons_loop.filter.embed import Vectors
-from lessons_loop.filter.lexical import LexicalIndex, Scores, build_lexical, score_lexical
+from lessons_loop.filter.lexical import (
+    LexicalIndex,
+    Scores,
+    build_lexical,
+    score_lexical,
+    score_turns,
+)
 from lessons_loop.filter.models import Curated
 from lessons_loop.filter.published import PublishedSet
+from lessons_loop.filter.question import FollowUp
 
 LEXICAL_SHARE = 0.3
 LEXICAL_FLOOR = 0.2
@@ -25,6 +33,19 @@ DEFAULT_FLOOR = 0.3
 TWIN_SIMILARITY = 0.93
 """Cosine from which two lessons repeat or contradict each other (negations: 0.93 measured)."""
 STICKY_SHARE = 0.5
+BEHIND_BEST = 0.5
+"""Share of the best score a lesson needs to be shown beside it; up to 0.6 costs no right one."""
+LAST_TURN_SHARE = 0.7
+"""Weight of a follow-up's own words beside its topic; from 0.5 to 1 the order stays the same."""
+LEAST_LEANING = 1.0
+"""Standard deviations above the mean of all lessons from which the last turn goes on."""
+STAY_MARGIN = 0.05
+"""How much better than the best shown lesson a new one must fit before a full block changes.
+
+Short follow-ups make near-equals swap places, and a change costs the provider's prompt cache the
+whole chat. Ten-turn chats, MiniLM: 95 % of the bytes kept, the best lesson there in 93 % of turns;
+with 0 it is 88 % and all, with 0.1 95 % and 87 %.
+"""
 LINE_OVERHEAD = 12
 """Tokens of a lesson's reference and trigger words in the block."""
 
@@ -104,20 +125,52 @@ def centre(rows: Vectors, mean: npt.NDArray[np.float32]) -> Vectors:
     return centred
 
 
-def score(index: RecallIndex, texts: Sequence[str], vectors: Vectors | None) -> Scores:
-    """Return each lesson's best score over the question's views, shape (n,).
+def score(
+    index: RecallIndex,
+    texts: Sequence[str],
+    vectors: Vectors | None,
+    follow_up: FollowUp | None = None,
+) -> Scores:
+    """Return each lesson's score, shape (n,): its best over the texts, or a follow-up's.
 
-    `vectors` are the views' unit rows; None scores by words alone.
+    `vectors` are the texts' unit rows; None scores by words alone.
     """
-    lexical = np.max([score_lexical(index.lexical, text) for text in texts], axis=0)
+    if follow_up is not None:
+        return score_follow_up(index, texts, vectors, follow_up)
+    lexical: Scores = np.max([score_lexical(index.lexical, text) for text in texts], axis=0)
     if vectors is None:
-        words: Scores = lexical
-        return words
-    views = centre(vectors, index.mean)
-    # one product per view keeps BLAS on its vector path: 0.6 ms at 10,000 lessons
-    cosines = np.max([np.einsum("nd,d->n", index.vectors, view) for view in views], axis=0)
-    joined: Scores = (cosines + LEXICAL_SHARE * lexical).astype(np.float32)
+        return lexical
+    dense = np.max(cosines(index, vectors), axis=0)
+    joined: Scores = (dense + LEXICAL_SHARE * lexical).astype(np.float32)
     return joined
+
+
+def score_follow_up(
+    index: RecallIndex, texts: Sequence[str], vectors: Vectors | None, follow_up: FollowUp
+) -> Scores:
+    """Return a follow-up's scores: the topic comes from before, the choice from the last turn.
+
+    `texts` are the last turn, it with the user's turns, it with all turns. Where the
+    last turn does not lean towards what the topic brings, the topic has changed.
+    """
+    turns = score_turns(index.lexical, follow_up.turns)
+    if vectors is None:
+        return turns
+    last, own, everything = cosines(index, vectors)
+    alone = last + LEXICAL_SHARE * score_lexical(index.lexical, texts[0])
+    leaning = alone - alone.mean()
+    topic = (own + everything) / 2 + LEXICAL_SHARE * turns + LAST_TURN_SHARE * leaning
+    goes_on = leaning[int(np.argmax(topic))] >= LEAST_LEANING * float(alone.std())
+    joined: Scores = np.maximum(alone, topic) if goes_on or follow_up.certain else alone
+    return joined.astype(np.float32)
+
+
+def cosines(index: RecallIndex, vectors: Vectors) -> list[Scores]:
+    """Return the lessons' cosines with each vector.
+
+    One product per vector keeps BLAS on its vector path: 0.6 ms at 10,000 lessons.
+    """
+    return [np.einsum("nd,d->n", index.vectors, row) for row in centre(vectors, index.mean)]
 
 
 def select(
@@ -131,12 +184,18 @@ def select(
 ) -> tuple[Curated, ...]:
     """Return the lessons to show, in the order to show them.
 
-    `shown` are keys this chat has seen: they keep their place while they score
-    above half the floor; new ones come behind, ordered by key, so that the same
-    lessons always give the same bytes (ties in scores would not).
+    `shown` are keys this chat has seen: they stay as they are until a new lesson
+    fits clearly better. Then they keep their place while they score above half the
+    floor; new ones come behind, ordered by key, so that the same lessons always give
+    the same bytes (ties in scores would not).
     """
     wanted = best_places(scores, floor, 40 * max(top_k, 1))
     known = [index.places[key] for key in shown if key in index.places]
+    fresh = _fitting(index, wanted, top_k, token_budget) if known else []
+    joined = _fitting(index, [*known, *fresh], top_k, token_budget)
+    margin = STAY_MARGIN if joined == known else 0.0  # where there is room, nothing is lost
+    if joined[: len(known)] == known and stays(index, scores, known, fresh, floor, margin):
+        return tuple(index.lesson(place) for place in known)
     keep = sorted(
         (p for p in known if scores[p] >= STICKY_SHARE * floor and p not in wanted),
         key=lambda place: -float(scores[place]),
@@ -147,9 +206,31 @@ def select(
     return tuple(index.lesson(place) for place in ordered)
 
 
+def stays(
+    index: RecallIndex,
+    scores: Scores,
+    known: Sequence[int],
+    fresh: Sequence[int],
+    floor: float,
+    margin: float,
+) -> bool:
+    """Say whether the shown lessons do for this question; `fresh` is what it would get anew.
+
+    A lesson that says otherwise than a shown one always counts as better.
+    """
+    best = max((float(scores[place]) for place in known), default=-1.0)
+    new = [place for place in fresh if place not in known]
+    if not new:
+        return best >= STICKY_SHARE * floor
+    if best < floor or any(twins(index, place, other) for place in new for other in known):
+        return False
+    return float(scores[new[0]]) <= best + margin
+
+
 def best_places(scores: Scores, floor: float, most: int) -> list[int]:
-    """Return the positions at or above the floor, best first, at most `most`."""
-    above = np.flatnonzero(scores >= floor)
+    """Return the positions at or above the floor and not far behind the best, best first."""
+    least = max(floor, BEHIND_BEST * float(scores.max(initial=0.0)))
+    above = np.flatnonzero(scores >= least)
     if len(above) > most:
         above = above[np.argpartition(-scores[above], most)[:most]]
     return [int(place) for place in above[np.argsort(-scores[above], kind="stable")]]

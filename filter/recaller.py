@@ -16,7 +16,7 @@ from lessons_loop.filter.embed import Fingerprint, Purpose, Vectors
 from lessons_loop.filter.errors import EmbeddingMismatch, EmbedError, LessonsError
 from lessons_loop.filter.host import HostEmbedder
 from lessons_loop.filter.models import Curated
-from lessons_loop.filter.question import Question, views
+from lessons_loop.filter.question import Asked, Question, views
 from lessons_loop.filter.reader import CuratedReader, Loaded
 from lessons_loop.filter.recall import RecallIndex, score, select
 
@@ -58,11 +58,11 @@ class Recaller:
         deadline = time.monotonic() + limits.seconds
         loaded = self.reader.loaded or await self.reader.first_load(limits.seconds)
         long = len(question.text) > LONG_QUESTION
-        texts = await asyncio.to_thread(views, question) if long else views(question)
-        if loaded is None or not loaded.recall.keys or not texts:
+        asked = await asyncio.to_thread(views, question) if long else views(question)
+        if loaded is None or not loaded.recall.keys or not asked.texts:
             return ()
-        vectors = await self._vectors(loaded, texts, app, deadline)
-        chosen = await self._choose(loaded.recall, texts, vectors, limits, chat)
+        vectors = await self._vectors(loaded, asked.texts, app, deadline)
+        chosen = await self._choose(loaded.recall, asked, vectors, limits, chat)
         self._remember(chat, chosen)
         return chosen
 
@@ -130,7 +130,7 @@ class Recaller:
     async def _choose(
         self,
         recall: RecallIndex,
-        texts: tuple[str, ...],
+        asked: Asked,
         vectors: Vectors | None,
         limits: Limits,
         chat: str,
@@ -142,14 +142,14 @@ class Recaller:
         def choose() -> tuple[Curated, ...]:
             return select(
                 recall,
-                score(recall, texts, vectors),
+                score(recall, asked.texts, vectors, asked.follow_up),
                 floor=floor,
                 top_k=limits.top_k,
                 token_budget=limits.token_budget,
                 shown=self.shown.get(chat, ()),
             )
 
-        if len(recall.keys) * len(texts) <= SMALL_ENOUGH:
+        if len(recall.keys) * len(asked.texts) <= SMALL_ENOUGH:
             return choose()
         return await asyncio.to_thread(choose)
 

@@ -2,7 +2,8 @@
 
 An absolute threshold is right for one model only (MiniLM: unrelated texts stay
 under 0.25, e5: over 0.8), so the floor is what small talk does not reach: the
-99th percentile of the best scores of sixty everyday messages.
+99th percentile of the best scores of sixty everyday messages, estimated from their
+mean and spread (the highest of sixty would hang on one odd message).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from lessons_loop.filter.models import Curated
 from lessons_loop.filter.recall import LEXICAL_SHARE, centre
 from lessons_loop.promote.everyday import everyday_messages
 
-PERCENTILE = 99.0
+DEVIATIONS = 2.33
+"""Standard deviations from a mean to the 99th percentile."""
 CROWDED = 0.5
 """Median best cosine of small talk above which the corpus mean is subtracted."""
 MARGIN = 0.02
@@ -60,4 +62,4 @@ def calibrate(
 
 def floor_of(best: Vectors, least: float) -> float:
     """Return the score that small talk stays under, never less than `least`."""
-    return round(max(least, float(np.percentile(best, PERCENTILE)) + MARGIN), 4)
+    return round(max(least, float(best.mean() + DEVIATIONS * best.std()) + MARGIN), 4)

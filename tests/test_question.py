@@ -36,12 +36,12 @@ def test_metadata_question_wins_on_continue():
 def test_guided_regenerate_asks_the_real_question():
     messages = [user("the question"), assistant("an answer"), user("Make it shorter")]
     found = read_question(messages, {"user_message": {"content": "the question"}})
-    assert found == Question("the question", ())
+    assert found == Question("the question")
 
 
 def test_tool_turns_are_no_context():
     messages = [user("a"), {"role": "tool", "content": "secret rows"}, assistant("b"), user("c")]
-    assert read_question(messages, None) == Question("c", ("a", "b"))
+    assert read_question(messages, None) == Question("c", ("a", "b"), ("a",))
 
 
 JSON = st.recursive(
@@ -63,27 +63,70 @@ def test_no_shape_raises(messages, asked):  # T-01, T-14, T-26
     "messages", [[], [user("")], [user("   ")], [assistant("a")], [user(None)]]
 )
 def test_empty_question_has_no_view(messages):  # T-04, T-14
-    assert views(read_question(messages, None)) == ()
+    assert views(read_question(messages, None)).texts == ()
 
 
 def test_follow_up_brings_its_topic():
     messages = [user("operating hours of SN-1?"), assistant("812 hours"), user("and last month?")]
-    found = views(read_question(messages, None))
-    assert found[0] == "and last month?"
-    assert "operating hours" in found[1] and found[1].endswith("and last month?")
+    asked = views(read_question(messages, None))
+    alone, own, everything = asked.texts
+    assert alone == "and last month?" and own == "operating hours of SN-1?\nand last month?"
+    assert everything == "operating hours of SN-1?\n812 hours\nand last month?"
+    assert asked.follow_up is not None and asked.follow_up.certain
+    assert dict(asked.follow_up.turns) == {alone: 1.0, "operating hours of SN-1?": 0.5}
 
 
 def test_full_question_stands_alone():
     text = (
-        "Which of our machines at the northern site ran for more than two hundred hours in August?"
+        "Which of our machines at the northern site ran for more than two hundred hours in August,"
+        " and which of them were in the workshop meanwhile?"
     )
-    assert views(Question(text, ("something else entirely",))) == (text,)
+    assert views(Question(text, ("something else entirely",))).texts == (text,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "thanks! something else: write a mail to the caretaker",
+        "by the way, when does the canteen open?",
+        "Anderes Thema: wer kocht morgen?",
+        "autre question : où est la gare ?",
+        "换个话题，今天吃什么？",
+        "ところで、明日の天気は？",
+    ],
+)
+def test_announced_change_of_topic_stands_alone(text: str) -> None:
+    assert views(Question(text, ("hours of SN-1?", "812."), ("hours of SN-1?",))).texts == (text,)
+
+
+@pytest.mark.parametrize(
+    ("text", "certain"),
+    [
+        ("and for SN-2?", True),
+        ("we use graphql", True),
+        ("504", True),
+        ("Und für die andere Maschine?", True),
+        ("Recommend three board games for a rainy afternoon", False),
+        ("Qual capital australiana recomendas visitar?", False),
+    ],
+)
+def test_pointing_back_is_told_from_a_full_question(text: str, certain: bool) -> None:
+    asked = views(Question(text, ("hours of SN-1?", "812."), ("hours of SN-1?",)))
+    assert asked.follow_up is not None and asked.follow_up.certain is certain
+
+
+def test_characters_count_as_words_without_spaces() -> None:
+    long = (
+        "请告诉我上个月北部工地所有机器的运行小时数以及其中哪些机器在维修车间停留过超过三天的时间"
+        * 2
+    )
+    assert views(Question(long, ("SN-1?", "812."), ("SN-1?",))).follow_up is None
 
 
 def test_one_error_in_a_long_log_gets_a_window():
     log = [f"12:00:{i % 60:02d} INFO request {i} served in {i} ms" for i in range(5000)]
     log[3210] = "12:53:30 ERROR pool exhausted: remaining connection slots are reserved"
-    found = views(Question("Why?\n" + "\n".join(log)))
+    found = views(Question("Why?\n" + "\n".join(log))).texts
     assert len(found) <= 6
     assert any("connection slots" in view for view in found)
 
@@ -91,14 +134,14 @@ def test_one_error_in_a_long_log_gets_a_window():
 @settings(deadline=None, max_examples=30)
 @given(st.text(st.characters(exclude_categories=("Cs",)), min_size=1), st.integers(1, 20_000))
 def test_views_fit_the_embedder(unit, times):  # T-06
-    found = views(Question((unit * times)[:200_000].strip() or "x"))
+    found = views(Question((unit * times)[:200_000].strip() or "x")).texts
     assert 1 <= len(found) <= 6
     assert all(len(view) <= VIEW_LIMIT for view in found)
 
 
 @pytest.mark.parametrize("text", ["thanks!", "Perfekt, danke dir", "ok great", "merci", "谢谢"])
 def test_thanks_bring_no_topic_back(text: str) -> None:
-    assert views(Question(text, ("hours of SN-1?", "812 hours."))) == (text,)
+    assert views(Question(text, ("hours of SN-1?", "812 hours."))).texts == (text,)
 
 
 @pytest.mark.parametrize(
@@ -111,4 +154,4 @@ def test_thanks_bring_no_topic_back(text: str) -> None:
     ],
 )
 def test_what_goes_on_keeps_its_topic(text: str, before: str) -> None:
-    assert len(views(Question(text, ("hours of SN-1?", before)))) == 2
+    assert len(views(Question(text, ("hours of SN-1?", before), ("hours of SN-1?",))).texts) == 3
