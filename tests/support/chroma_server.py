@@ -27,13 +27,12 @@ import requests
 from chromadb.api.client import AdminClient
 from chromadb.config import Settings
 
-from lessons_loop.filter.embed import Purpose, fingerprint
+from lessons_loop.filter.embed import Embedder, Purpose, fingerprint
 from lessons_loop.filter.models import Curated, Record
 from lessons_loop.filter.server import ServerAddress, open_server, parse_server
 from lessons_loop.filter.store import collection_names
 from lessons_loop.promote.calibrate import calibrate
 from lessons_loop.promote.curated import Header
-from support.gate import HashEmbedder
 
 COSINE = {"hnsw": {"space": "cosine"}}
 
@@ -174,14 +173,13 @@ def rows_of(url: str, database: str, name: str) -> dict[str, Any]:
 def put_curated(
     url: str,
     lessons: Sequence[Curated],
-    embedder: HashEmbedder | None,
+    embedder: Embedder | None,
     rev: int = 1,
     **header: Any,
 ) -> None:
     """Write the lessons of one domain as the gate does: rows, then the header with the floors."""
     domain = lessons[0].lesson.domain if lessons else "sql"
-    dimension = embedder.dimension if embedder else 1
-    vectors = np.ones((len(lessons), dimension), np.float32)
+    vectors = np.ones((len(lessons), 1), np.float32)
     if embedder and lessons:
         vectors = embedder.embed([c.lesson.embedded_text for c in lessons], Purpose.DOCUMENT)
     floors = calibrate(lessons, vectors if embedder else None, embedder)

@@ -1,0 +1,134 @@
+"""A lesson store on a Chroma server under a real Open WebUI: works, and never holds a chat up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lessons_loop.filter.models import Curated, Lesson
+from lessons_loop.filter.server import parse_server
+from support.chroma_server import ChromaServer, prepare, put_curated, rows_of
+from support.openwebui import MODEL, PLUGIN, VALVES, Server, eventually
+from support.provider import system_text
+from support.teaching import COUNT, TOOL_ID, distil_widgets
+
+SPROCKETS = "How do I count the sprockets in the warehouse?"
+ADVICE = "Count sprockets in the sprocket_ledger table, never by scanning shelf_notes."
+CANDIDATES, EVENTS = "sql-lessons-candidates", "sql-lessons-events"
+TOKEN = "obviously-fake-token"
+
+
+@pytest.fixture
+def store(openwebui: Server, tmp_path: Path) -> Iterator[ChromaServer]:
+    """A Chroma server with one lesson, set as the plugin's store."""
+    with ChromaServer(tmp_path) as store:
+        prepare(parse_server(store.base), "sql")
+        teach(openwebui, store, ADVICE)
+        valves = VALVES | {"store": store.base, "chroma_token": TOKEN}
+        openwebui.admin.set_valves("functions", PLUGIN, valves)
+        yield store
+
+
+def teach(openwebui: Server, store: ChromaServer, *texts: str) -> None:
+    """Put lessons into curated as the gate does."""
+    lessons = [
+        Curated(
+            lesson=Lesson(
+                domain="sql",
+                kind="perf-guard",
+                trigger="counting sprockets in the warehouse",
+                text=text,
+                status="curated",
+            ),
+            since="2026-11-01",
+        )
+        for text in texts
+    ]
+    put_curated(store.base, lessons, openwebui.embedder, rev=len(texts))
+
+
+def advised(server: Server, advice: str = "sprocket_ledger") -> bool:
+    """Ask a fresh question and tell whether the provider was given the lesson."""
+    server.provider.clear()
+    assert server.admin.chat(MODEL, SPROCKETS).status_code == 200
+    return advice in system_text(server.provider.received(SPROCKETS)[0])
+
+
+def learn(server: Server) -> None:
+    """Ask a question whose answer proves something."""
+    server.provider.distiller = distil_widgets
+    assert server.ask(COUNT, tool_ids=[TOOL_ID]).ended
+
+
+def spooled(server: Server) -> list[Path]:
+    """Return what waits for the server."""
+    return list((server.settings.data / "lessons" / "spool").glob("*.json"))
+
+
+def texts(store: ChromaServer) -> list[str]:
+    """Return the candidates' texts."""
+    return list(rows_of(store.base, "staging", CANDIDATES)["documents"])
+
+
+def test_lessons_come_from_the_server_and_candidates_reach_it(
+    openwebui: Server, store: ChromaServer
+) -> None:
+    assert eventually(lambda: advised(openwebui), 20)
+    openwebui.ask(SPROCKETS)
+    learn(openwebui)
+    assert eventually(lambda: texts(store), 30) == [
+        "Count widgets with count_widgets on table widget_ledger."
+    ]
+    assert eventually(lambda: rows_of(store.base, "staging", EVENTS)["ids"], 30)
+    assert spooled(openwebui) == []
+    assert TOKEN not in openwebui.log and "/collections/" not in openwebui.log
+
+
+def test_new_lesson_is_recalled_without_a_restart(openwebui: Server, store: ChromaServer) -> None:
+    assert eventually(lambda: advised(openwebui), 20)
+    teach(openwebui, store, ADVICE, "Sprockets of type B count double in sprocket_ledger.")
+    assert eventually(lambda: advised(openwebui, "count double"), 30, 2)
+
+
+def test_killed_server_costs_no_chat_and_loses_nothing(
+    openwebui: Server, store: ChromaServer
+) -> None:
+    assert eventually(lambda: advised(openwebui), 20)
+    store.kill()
+    learn(openwebui)
+    assert eventually(lambda: spooled(openwebui), 30)
+    assert advised(openwebui)
+    eventually(lambda: "stay in use" in openwebui.log, 30)
+    store.start()
+    assert eventually(lambda: texts(store), 120)
+    assert eventually(lambda: not spooled(openwebui), 30)
+    assert openwebui.log.count("stay in use") == 1
+
+
+def test_server_down_from_the_start_is_used_once_it_is_back(
+    openwebui: Server, store: ChromaServer
+) -> None:
+    openwebui.stop()
+    store.kill()
+    openwebui.start()
+    assert not advised(openwebui)
+    store.start()
+    assert eventually(lambda: advised(openwebui), 40, 2)
+
+
+def test_frozen_server_delays_no_chat(openwebui: Server, store: ChromaServer) -> None:
+    assert eventually(lambda: advised(openwebui), 20)
+    store.freeze()
+    eventually(lambda: "timed out" in openwebui.log, 40)
+    assert advised(openwebui)
+    store.thaw()
+
+
+def test_switching_back_to_the_folder_needs_no_restart(
+    openwebui: Server, store: ChromaServer
+) -> None:
+    assert eventually(lambda: advised(openwebui), 20)
+    openwebui.admin.set_valves("functions", PLUGIN, VALVES)
+    assert not advised(openwebui)
