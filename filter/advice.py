@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import SequenceMatcher
 
 from lessons_loop.filter.grounds import (
@@ -12,6 +12,7 @@ from lessons_loop.filter.grounds import (
     label_fault,
     name_fault,
     number_fault,
+    quotes_symptom,
     without_errors,
 )
 from lessons_loop.filter.instances import instance_values, names_instance
@@ -90,18 +91,8 @@ def source_fault(proposal: Proposal, reading: Reading, kind: EvidenceKind) -> st
     """Return the rule that names, numbers or wording of a lesson break."""
     text, trigger = proposal.text, proposal.trigger
     instances = instance_values(reading)
-    advice = without_plain_days(without_errors(text, reading))
-    for part, symptoms in ((advice, False), (trigger, True)):
-        if names_instance(part, instances):
-            return "one-off"
-        if reading.people.intersection(re.findall(r"\w+", part)):
-            return "sensitive"
-        for name in names_in(part):
-            if any(piece in instances for piece in name.pieces):
-                return "one-off"
-            if fault := name_fault(name, reading, symptoms):
-                return fault
-        if fault := number_fault(part, reading, instances, symptoms) or label_fault(part, reading):
+    for whole, symptoms in ((text, False), (trigger, True)):
+        if fault := _part_fault(whole, symptoms, reading, instances):
             return fault
     if is_copied(text, reading):
         return "planted"
@@ -109,6 +100,24 @@ def source_fault(proposal: Proposal, reading: Reading, kind: EvidenceKind) -> st
     if kind is EvidenceKind.TOOL_SUCCESS and not failed and is_thin(text, reading):
         return "thin"
     return None
+
+
+def _part_fault(
+    whole: str, symptoms: bool, reading: Reading, instances: Collection[str]
+) -> str | None:
+    """Return the rule that text or trigger breaks; `symptoms` lets words of errors through."""
+    if names_instance(whole, instances):
+        return "one-off"
+    if reading.people.intersection(re.findall(r"\w+", whole)):
+        return "sensitive"
+    part = without_plain_days(whole if symptoms else without_errors(whole, reading))
+    for name in names_in(part):
+        if any(piece in instances for piece in name.pieces):
+            return "one-off"
+        fault = name_fault(name, reading, symptoms)
+        if fault and not (symptoms and quotes_symptom(name, part, reading)):
+            return fault
+    return number_fault(part, reading, instances, symptoms) or label_fault(part, reading)
 
 
 def good_tags(tags: Sequence[str], reading: Reading) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from lessons_loop.filter.terms import (
     names_in,
     numbers_in,
     pieces_of,
+    quantities_in,
     serials_in,
     slashed_in,
     versions_in,
@@ -42,6 +43,13 @@ _LIMIT_WORDS = re.compile(
 _EVERYDAY = frozenset({"sql", "api", "json", "http", "https", "url", "id", "ok", "csv", "cc"})
 """Abbreviations that make no lesson specific."""
 _QUOTED_STRETCH = re.compile(r"(['\"`«„“‘「])([^\n'\"`«»„“”‘’「」]{8,200})['\"`»“”’」]")
+_VERSION_NAMED = re.compile(
+    r"\b(\d+(?:\.\d+){0,2})\+|\b(?:versions?|v|since|before|until|ab|seit|vor|depuis|desde)\s?v?"
+    r"(\d+\.\d+(?:\.\d+)?)\b",
+    re.IGNORECASE,
+)
+_SYMPTOM_WORDS = 4
+"""Unbroken stretch of a result that makes words of a trigger a quoted symptom."""
 _COPIED_WORDS = 6
 _COPIED_CHARACTERS = 14
 """Unbroken stretch of tool output that makes a lesson a copy: words, East Asian characters."""
@@ -150,7 +158,23 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
         kept = any(number in reading.numbers[p] for p in reading.where("call") if p > first)
         return turn.failed and (kept or _names_error(number, part))
     tested = any(result > first for result in reading.proofs.results)
-    return number in CONVERSIONS or (tested and len(number) <= 4)
+    told = first in _accepted(reading) and number in _versions_named(part)
+    return number in CONVERSIONS or told or (tested and len(number) <= 4)
+
+
+def _versions_named(part: str) -> frozenset[str]:
+    found = (one or other for one, other in _VERSION_NAMED.findall(part))
+    return frozenset(quantity for written in found for quantity in quantities_in(written))
+
+
+def quotes_symptom(name: Name, trigger: str, reading: Reading) -> bool:
+    """Say whether a trigger names it inside a run of words that a tool's result has."""
+    words = _plain_words(trigger)
+    own = set(_plain_words(name.written))
+    results = [p for p in reading.where("result") if reading.turns[p].tool not in DOCUMENT_TOOLS]
+    told = " ".join(" ".join(_plain_words(reading.texts[p])) for p in results)
+    runs = (words[at : at + _SYMPTOM_WORDS] for at in range(len(words) - _SYMPTOM_WORDS + 1))
+    return any(own <= set(run) and f" {' '.join(run)} " in f" {told} " for run in runs)
 
 
 def _is_symptom(number: str, place: int, reading: Reading) -> bool:

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: a73883625a0352deaaa342072489cdeed8ad84da3575af84bc71e435fb1adf9a
+source_digest: 84670e75d6e6384e6396da86f1389da8a2dc06187ee67b198615084e044d83ae
 """
 
 from __future__ import annotations
@@ -90,6 +90,10 @@ class InvalidLesson(LessonsError):
 
 class EmbedError(LessonsError):
     """The embedding engine could not be asked, or answered nonsense."""
+
+
+class RerankError(LessonsError):
+    """The reranking model could not be asked, or answered nonsense."""
 
 
 class ModelError(LessonsError):
@@ -3186,6 +3190,10 @@ class LessonsValves(LenientModel):
         default="",
         description="Relevance floor from 0 to 1, higher is stricter; empty: calibrated.",
     )
+    rerank: bool = Field(
+        default=False,
+        description="Let the reranking model of this Open WebUI order and cut the fitting lessons.",
+    )
     recall_timeout_ms: int = Field(
         default=1500,
         title="Recall Timeout (ms)",
@@ -4062,12 +4070,11 @@ LAST_TURN_SHARE = 0.7
 """Weight of a follow-up's own words beside its topic; from 0.5 to 1 the order stays the same."""
 LEAST_LEANING = 1.0
 """Standard deviations above the mean of all lessons from which the last turn goes on."""
-STAY_MARGIN = 0.05
+STAY_MARGIN = 0.1
 """How much better than the best shown lesson a new one must fit before a full block changes.
 
-Short follow-ups make near-equals swap places, and a change costs the provider's prompt cache the
-whole chat. Ten-turn chats, MiniLM: 95 % of the bytes kept, the best lesson there in 93 % of turns;
-with 0 it is 88 % and all, with 0.1 95 % and 87 %.
+Short follow-ups make near-equals swap places (measured: by up to 0.06; a lesson for what is newly
+asked leads by 0.2 and more), and each change costs the provider's prompt cache the whole chat.
 """
 LINE_OVERHEAD = 12
 """Tokens of a lesson's reference and trigger words in the block."""
@@ -5063,6 +5070,13 @@ _LIMIT_WORDS = re.compile(
 _EVERYDAY = frozenset({"sql", "api", "json", "http", "https", "url", "id", "ok", "csv", "cc"})
 """Abbreviations that make no lesson specific."""
 _QUOTED_STRETCH = re.compile(r"(['\"`«„“‘「])([^\n'\"`«»„“”‘’「」]{8,200})['\"`»“”’」]")
+_VERSION_NAMED = re.compile(
+    r"\b(\d+(?:\.\d+){0,2})\+|\b(?:versions?|v|since|before|until|ab|seit|vor|depuis|desde)\s?v?"
+    r"(\d+\.\d+(?:\.\d+)?)\b",
+    re.IGNORECASE,
+)
+_SYMPTOM_WORDS = 4
+"""Unbroken stretch of a result that makes words of a trigger a quoted symptom."""
 _COPIED_WORDS = 6
 _COPIED_CHARACTERS = 14
 """Unbroken stretch of tool output that makes a lesson a copy: words, East Asian characters."""
@@ -5171,7 +5185,23 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
         kept = any(number in reading.numbers[p] for p in reading.where("call") if p > first)
         return turn.failed and (kept or _names_error(number, part))
     tested = any(result > first for result in reading.proofs.results)
-    return number in CONVERSIONS or (tested and len(number) <= 4)
+    told = first in _accepted(reading) and number in _versions_named(part)
+    return number in CONVERSIONS or told or (tested and len(number) <= 4)
+
+
+def _versions_named(part: str) -> frozenset[str]:
+    found = (one or other for one, other in _VERSION_NAMED.findall(part))
+    return frozenset(quantity for written in found for quantity in quantities_in(written))
+
+
+def quotes_symptom(name: Name, trigger: str, reading: Reading) -> bool:
+    """Say whether a trigger names it inside a run of words that a tool's result has."""
+    words = _plain_words(trigger)
+    own = set(_plain_words(name.written))
+    results = [p for p in reading.where("result") if reading.turns[p].tool not in DOCUMENT_TOOLS]
+    told = " ".join(" ".join(_plain_words(reading.texts[p])) for p in results)
+    runs = (words[at : at + _SYMPTOM_WORDS] for at in range(len(words) - _SYMPTOM_WORDS + 1))
+    return any(own <= set(run) and f" {' '.join(run)} " in f" {told} " for run in runs)
 
 
 def _is_symptom(number: str, place: int, reading: Reading) -> bool:
@@ -5384,6 +5414,32 @@ class HostEmbedder:
         """Embed the eight sentences and return the fingerprint; raise EmbedError."""
         vectors = await self.embed(FINGERPRINT_SENTENCES, Purpose.DOCUMENT)
         return fingerprint_of(vectors, self.prefixes, await host_model_name())
+
+
+class RerankedText(NamedTuple):
+    """A text as Open WebUI's reranking function takes it."""
+
+    page_content: str
+
+
+async def host_rerank(app: Any, query: str, texts: Sequence[str]) -> list[float]:
+    """Return one score per text from Open WebUI's reranking model; raise RerankError.
+
+    Its function blocks, and is None unless a model is set and hybrid search is on.
+    """
+    function = getattr(getattr(app, "state", None), "RERANKING_FUNCTION", None)
+    if function is None:
+        raise RerankError("Open WebUI has no reranking model: set one and switch hybrid search on")
+    documents = [RerankedText(text) for text in texts]
+    try:
+        found = await in_daemon_thread(lambda: function(query, documents))
+        scores = [float(score) for score in found]
+    except Exception as error:  # whatever a model raises or returns; None where it failed
+        reason = discreet(error, [query, *texts])
+        raise RerankError(f"the reranking model failed: {reason}") from None
+    if len(scores) != len(texts) or not all(map(math.isfinite, scores)):
+        raise RerankError(f"the reranking model gave no usable scores for {len(texts)} lessons")
+    return scores
 
 
 def discreet(error: Exception, texts: Sequence[str]) -> str:
@@ -5886,18 +5942,8 @@ def source_fault(proposal: Proposal, reading: Reading, kind: EvidenceKind) -> st
     """Return the rule that names, numbers or wording of a lesson break."""
     text, trigger = proposal.text, proposal.trigger
     instances = instance_values(reading)
-    advice = without_plain_days(without_errors(text, reading))
-    for part, symptoms in ((advice, False), (trigger, True)):
-        if names_instance(part, instances):
-            return "one-off"
-        if reading.people.intersection(re.findall(r"\w+", part)):
-            return "sensitive"
-        for name in names_in(part):
-            if any(piece in instances for piece in name.pieces):
-                return "one-off"
-            if fault := name_fault(name, reading, symptoms):
-                return fault
-        if fault := number_fault(part, reading, instances, symptoms) or label_fault(part, reading):
+    for whole, symptoms in ((text, False), (trigger, True)):
+        if fault := _part_fault(whole, symptoms, reading, instances):
             return fault
     if is_copied(text, reading):
         return "planted"
@@ -5905,6 +5951,24 @@ def source_fault(proposal: Proposal, reading: Reading, kind: EvidenceKind) -> st
     if kind is EvidenceKind.TOOL_SUCCESS and not failed and is_thin(text, reading):
         return "thin"
     return None
+
+
+def _part_fault(
+    whole: str, symptoms: bool, reading: Reading, instances: Collection[str]
+) -> str | None:
+    """Return the rule that text or trigger breaks; `symptoms` lets words of errors through."""
+    if names_instance(whole, instances):
+        return "one-off"
+    if reading.people.intersection(re.findall(r"\w+", whole)):
+        return "sensitive"
+    part = without_plain_days(whole if symptoms else without_errors(whole, reading))
+    for name in names_in(part):
+        if any(piece in instances for piece in name.pieces):
+            return "one-off"
+        fault = name_fault(name, reading, symptoms)
+        if fault and not (symptoms and quotes_symptom(name, part, reading)):
+            return fault
+    return number_fault(part, reading, instances, symptoms) or label_fault(part, reading)
 
 
 def good_tags(tags: Sequence[str], reading: Reading) -> tuple[str, ...]:
@@ -5930,149 +5994,81 @@ def _resembles(text: str, example: str) -> bool:
 
 
 # ------------------------------------------------------------------------------
-# filter/recaller.py: Recall for one chat turn: embed the question within the time limit, score, choose.
+# filter/rerank.py: Let the reranking model that Open WebUI is configured with order the best lessons, in time.
 
 
-CHATS_KEPT = 5_000
-PAUSE_SECONDS = 30.0
-CHECK_SECONDS = 60.0
-"""A fingerprint that takes longer is given up: a call that never ends must not be the last one."""
-LONG_QUESTION = 10_000
-"""Characters from which a question is cut into windows off the event loop (60,000: 80 ms)."""
-SMALL_ENOUGH = 40_000
-"""Lessons times views that are scored on the event loop: about 3 ms at most."""
+RERANK_MOST = 20
+"""Lessons given to the model at most."""
+RERANK_SHARE = 0.8
+"""Share of what is left of recall's time that the model may take."""
+RERANK_PAUSE_SECONDS = 30.0
+RERANK_LEAST = 0.01
+"""Probability below which a lesson is cut; models put unrelated texts near 0.001."""
 
 
-class Limits(NamedTuple):
-    """What the admin allows one question."""
+class Reranker:
+    """Asks the model for each question; leaves it alone for a while after it failed."""
 
-    top_k: int
-    token_budget: int
-    floor: float | None
-    seconds: float
-
-
-class Recaller:
-    """Recalls from a reader's lessons; remembers what each chat has been shown."""
-
-    def __init__(
-        self, reader: CuratedReader, alerts: Alerts, check_seconds: float = CHECK_SECONDS
-    ) -> None:
-        self.reader, self.alerts, self.check_seconds = reader, alerts, check_seconds
-        self.shown: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+    def __init__(self, alerts: Alerts) -> None:
+        self.alerts = alerts
         self.paused_until = 0.0
-        self._trusted: tuple[Any, Fingerprint | None] | None = None
-        self._checking: tuple[Any, asyncio.Task[None]] | None = None
 
-    async def recall(
-        self, question: Question, app: Any, limits: Limits, chat: str
-    ) -> tuple[Curated, ...]:
-        """Return the lessons to inject, in order; never slower than the limit by much."""
-        deadline = time.monotonic() + limits.seconds
-        loaded = self.reader.loaded or await self.reader.first_load(limits.seconds)
-        long = len(question.text) > LONG_QUESTION
-        asked = await asyncio.to_thread(views, question) if long else views(question)
-        if loaded is None or not loaded.recall.keys or not asked.texts:
-            return ()
-        vectors = await self._vectors(loaded, asked.texts, app, deadline)
-        chosen = await self._choose(loaded.recall, asked, vectors, limits, chat)
-        self._remember(chat, chosen)
-        return chosen
-
-    async def _vectors(
-        self, loaded: Loaded, texts: tuple[str, ...], app: Any, deadline: float
-    ) -> Vectors | None:
-        function = getattr(getattr(app, "state", None), "EMBEDDING_FUNCTION", None)
-        if not loaded.recall.dimension or time.monotonic() < self.paused_until:
-            return None
-        try:
-            if function is None:
-                raise EmbedError("Open WebUI has no embedding engine: choose one in its settings")
-            async with asyncio.timeout(max(0.05, 0.85 * (deadline - time.monotonic()))):
-                vectors = await self._embed(loaded, texts, function)
-        except TimeoutError:
-            self._without("the embedding engine did not answer in time")
-        except LessonsError as error:
-            self._without(str(error))
-        else:
-            self.alerts.clear("embedding")
-            return vectors
-        return None
-
-    def _without(self, reason: str) -> None:
-        self.paused_until = time.monotonic() + PAUSE_SECONDS
-        self.alerts.warn("embedding", f"{reason}; lessons are recalled by words alone meanwhile")
-
-    async def _embed(self, loaded: Loaded, texts: tuple[str, ...], function: Any) -> Vectors:
-        if self._trusted != (function, loaded.fingerprint):
-            await self._check(function, loaded)
-        vectors = await HostEmbedder(function).embed(texts, Purpose.QUERY)
-        if vectors.shape[1] != loaded.recall.dimension:
-            self._trusted = None
-            raise EmbeddingMismatch(
-                f"the embedding engine gives {vectors.shape[1]} dimensions, the lessons have "
-                f"{loaded.recall.dimension}: run `lessons re-embed`"
-            )
-        return vectors
-
-    async def _check(self, function: Any, loaded: Loaded) -> None:
-        """Compare the engine's fingerprint with the lessons'; shared by waiting chats."""
-        wanted = (function, loaded.fingerprint)
-        if self._checking is None or self._checking[0] != wanted or self._checking[1].done():
-            task = asyncio.get_running_loop().create_task(self._compare(function, loaded))
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            self._checking = (wanted, task)
-        await asyncio.shield(self._checking[1])
-
-    async def _compare(self, function: Any, loaded: Loaded) -> None:
-        try:
-            async with asyncio.timeout(self.check_seconds):
-                found = await HostEmbedder(function).fingerprint()
-        except TimeoutError:
-            raise EmbedError("the embedding engine did not answer in time") from None
-        stored = loaded.fingerprint
-        if stored is None or not stored.matches(found):
-            raise EmbeddingMismatch(
-                f"Open WebUI embeds with {found.name} ({found.dimension} dimensions), the lessons "
-                f"with {stored.name if stored else 'nothing'} "
-                f"({stored.dimension if stored else 0}): run `lessons re-embed`"
-            )
-        self._trusted = (function, stored)
-        self.paused_until = 0.0  # a model that only loads slowly need not be waited for longer
-
-    async def _choose(
+    async def reorder(
         self,
         recall: RecallIndex,
+        scores: Scores,
+        floor: float,
         asked: Asked,
-        vectors: Vectors | None,
-        limits: Limits,
-        chat: str,
-    ) -> tuple[Curated, ...]:
-        floor = limits.floor
-        if floor is None:
-            floor = recall.lexical_floor if vectors is None else recall.floor
+        app: Any,
+        until: float,
+    ) -> Scores:
+        """Return the scores in the model's order; as they are on any trouble."""
+        places = best_places(scores, floor, RERANK_MOST)
+        if not places or time.monotonic() < self.paused_until:
+            return scores
+        texts = [recall.lesson(place).lesson.embedded_text for place in places]
+        try:
+            async with asyncio.timeout(max(0.05, RERANK_SHARE * (until - time.monotonic()))):
+                found = await host_rerank(app, rerank_query(asked), texts)
+        except TimeoutError:
+            self._pause("the reranking model did not answer in time")
+        except RerankError as error:
+            self._pause(str(error))
+        else:
+            self.alerts.clear("reranking")
+            return reordered(scores, places, found)
+        return scores
 
-        def choose() -> tuple[Curated, ...]:
-            return select(
-                recall,
-                score(recall, asked.texts, vectors, asked.follow_up),
-                floor=floor,
-                top_k=limits.top_k,
-                token_budget=limits.token_budget,
-                shown=self.shown.get(chat, ()),
-            )
+    def _pause(self, reason: str) -> None:
+        self.paused_until = time.monotonic() + RERANK_PAUSE_SECONDS
+        self.alerts.warn("reranking", f"{reason}; lessons keep the plain order meanwhile")
 
-        if len(recall.keys) * len(asked.texts) <= SMALL_ENOUGH:
-            return choose()
-        return await asyncio.to_thread(choose)
 
-    def _remember(self, chat: str, chosen: tuple[Curated, ...]) -> None:
-        if not chat or not chosen:
-            return
-        self.shown[chat] = tuple(lesson.key for lesson in chosen)
-        self.shown.move_to_end(chat)
-        if len(self.shown) > CHATS_KEPT:
-            self.shown.popitem(last=False)
+def rerank_query(asked: Asked) -> str:
+    """Return what the model reads: a follow-up with the user's turns, a paste's ends and errors."""
+    return asked.texts[min(1, len(asked.texts) - 1)]
+
+
+def reordered(scores: Scores, places: Sequence[int], found: Sequence[float]) -> Scores:
+    """Hand the places' own scores out anew, the best to the model's favourite.
+
+    So floor and stickiness keep their scale; what the model finds unrelated gets 0.
+    """
+    chances = probabilities(found)
+    order = sorted(range(len(places)), key=lambda at: (-chances[at], at))
+    changed = scores.copy()
+    for rank, at in enumerate(order):
+        kept = chances[at] >= RERANK_LEAST
+        changed[places[at]] = scores[places[rank]] if kept else 0.0
+    return changed
+
+
+def probabilities(found: Sequence[float]) -> list[float]:
+    """Return scores between 0 and 1: models give either those or logits."""
+    values = np.asarray(found, np.float64)
+    if ((values < 0) | (values > 1)).any():
+        values = 1 / (1 + np.exp(-np.clip(values, -60, 60)))
+    return [float(value) for value in values]
 
 
 # ------------------------------------------------------------------------------
@@ -6286,6 +6282,152 @@ def _reply_width(turns: Sequence[Turn], window: Sequence[int]) -> int:
 
 def _reply_warning(reason: str, reply: ChatReply) -> str:
     return f"distill model: {reason} (finish_reason {reply.finish_reason or 'none'})"
+
+
+# ------------------------------------------------------------------------------
+# filter/recaller.py: Recall for one chat turn: embed the question within the time limit, score, choose.
+
+
+CHATS_KEPT = 5_000
+PAUSE_SECONDS = 30.0
+CHECK_SECONDS = 60.0
+"""A fingerprint that takes longer is given up: a call that never ends must not be the last one."""
+LONG_QUESTION = 10_000
+"""Characters from which a question is cut into windows off the event loop (60,000: 80 ms)."""
+SMALL_ENOUGH = 40_000
+"""Lessons times views that are scored on the event loop: about 3 ms at most."""
+
+
+class Limits(NamedTuple):
+    """What the admin allows one question."""
+
+    top_k: int
+    token_budget: int
+    floor: float | None
+    seconds: float
+    rerank: bool = False
+
+
+class Recaller:
+    """Recalls from a reader's lessons; remembers what each chat has been shown."""
+
+    def __init__(
+        self, reader: CuratedReader, alerts: Alerts, check_seconds: float = CHECK_SECONDS
+    ) -> None:
+        self.reader, self.alerts, self.check_seconds = reader, alerts, check_seconds
+        self.shown: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self.paused_until = 0.0
+        self.reranker = Reranker(alerts)
+        self._trusted: tuple[Any, Fingerprint | None] | None = None
+        self._checking: tuple[Any, asyncio.Task[None]] | None = None
+
+    async def recall(
+        self, question: Question, app: Any, limits: Limits, chat: str
+    ) -> tuple[Curated, ...]:
+        """Return the lessons to inject, in order; never slower than the limit by much."""
+        deadline = time.monotonic() + limits.seconds
+        loaded = self.reader.loaded or await self.reader.first_load(limits.seconds)
+        long = len(question.text) > LONG_QUESTION
+        asked = await asyncio.to_thread(views, question) if long else views(question)
+        if loaded is None or not loaded.recall.keys or not asked.texts:
+            return ()
+        vectors = await self._vectors(loaded, asked.texts, app, deadline)
+        recall, floor = loaded.recall, floor_for(loaded.recall, limits, vectors)
+        scores = await self._scored(recall, asked, vectors)
+        if limits.rerank:
+            reorder = self.reranker.reorder
+            scores = await reorder(recall, scores, floor, asked, app, deadline)
+        chosen = select(
+            recall,
+            scores,
+            floor=floor,
+            top_k=limits.top_k,
+            token_budget=limits.token_budget,
+            shown=self.shown.get(chat, ()),
+        )
+        self._remember(chat, chosen)
+        return chosen
+
+    async def _vectors(
+        self, loaded: Loaded, texts: tuple[str, ...], app: Any, deadline: float
+    ) -> Vectors | None:
+        function = getattr(getattr(app, "state", None), "EMBEDDING_FUNCTION", None)
+        if not loaded.recall.dimension or time.monotonic() < self.paused_until:
+            return None
+        try:
+            if function is None:
+                raise EmbedError("Open WebUI has no embedding engine: choose one in its settings")
+            async with asyncio.timeout(max(0.05, 0.85 * (deadline - time.monotonic()))):
+                vectors = await self._embed(loaded, texts, function)
+        except TimeoutError:
+            self._without("the embedding engine did not answer in time")
+        except LessonsError as error:
+            self._without(str(error))
+        else:
+            self.alerts.clear("embedding")
+            return vectors
+        return None
+
+    def _without(self, reason: str) -> None:
+        self.paused_until = time.monotonic() + PAUSE_SECONDS
+        self.alerts.warn("embedding", f"{reason}; lessons are recalled by words alone meanwhile")
+
+    async def _embed(self, loaded: Loaded, texts: tuple[str, ...], function: Any) -> Vectors:
+        if self._trusted != (function, loaded.fingerprint):
+            await self._check(function, loaded)
+        vectors = await HostEmbedder(function).embed(texts, Purpose.QUERY)
+        if vectors.shape[1] != loaded.recall.dimension:
+            self._trusted = None
+            raise EmbeddingMismatch(
+                f"the embedding engine gives {vectors.shape[1]} dimensions, the lessons have "
+                f"{loaded.recall.dimension}: run `lessons re-embed`"
+            )
+        return vectors
+
+    async def _check(self, function: Any, loaded: Loaded) -> None:
+        """Compare the engine's fingerprint with the lessons'; shared by waiting chats."""
+        wanted = (function, loaded.fingerprint)
+        if self._checking is None or self._checking[0] != wanted or self._checking[1].done():
+            task = asyncio.get_running_loop().create_task(self._compare(function, loaded))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._checking = (wanted, task)
+        await asyncio.shield(self._checking[1])
+
+    async def _compare(self, function: Any, loaded: Loaded) -> None:
+        try:
+            async with asyncio.timeout(self.check_seconds):
+                found = await HostEmbedder(function).fingerprint()
+        except TimeoutError:
+            raise EmbedError("the embedding engine did not answer in time") from None
+        stored = loaded.fingerprint
+        if stored is None or not stored.matches(found):
+            raise EmbeddingMismatch(
+                f"Open WebUI embeds with {found.name} ({found.dimension} dimensions), the lessons "
+                f"with {stored.name if stored else 'nothing'} "
+                f"({stored.dimension if stored else 0}): run `lessons re-embed`"
+            )
+        self._trusted = (function, stored)
+        self.paused_until = 0.0  # a model that only loads slowly need not be waited for longer
+
+    async def _scored(self, recall: RecallIndex, asked: Asked, vectors: Vectors | None) -> Scores:
+        if len(recall.keys) * len(asked.texts) <= SMALL_ENOUGH:
+            return score(recall, asked.texts, vectors, asked.follow_up)
+        return await asyncio.to_thread(score, recall, asked.texts, vectors, asked.follow_up)
+
+    def _remember(self, chat: str, chosen: tuple[Curated, ...]) -> None:
+        if not chat or not chosen:
+            return
+        self.shown[chat] = tuple(lesson.key for lesson in chosen)
+        self.shown.move_to_end(chat)
+        if len(self.shown) > CHATS_KEPT:
+            self.shown.popitem(last=False)
+
+
+def floor_for(recall: RecallIndex, limits: Limits, vectors: Vectors | None) -> float:
+    """Return the floor: the admin's, else the calibrated one of what the scores are made of."""
+    if limits.floor is not None:
+        return limits.floor
+    return recall.lexical_floor if vectors is None else recall.floor
 
 
 # ------------------------------------------------------------------------------
@@ -6727,7 +6869,8 @@ async def tick(owner: object) -> None:
 def limits_of(valves: LessonsValves) -> Limits:
     """Return the limits of one question, nonsensically large ones cut down."""
     seconds = min(valves.recall_timeout_ms / 1000, RECALL_SECONDS_LIMIT)
-    return Limits(min(valves.top_k, LESSONS_LIMIT), valves.token_budget, valves.floor(), seconds)
+    top_k, budget = min(valves.top_k, LESSONS_LIMIT), valves.token_budget
+    return Limits(top_k, budget, valves.floor(), seconds, valves.rerank)
 
 
 def carried(lessons: tuple[Curated, ...], text: str) -> Body:
