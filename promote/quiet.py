@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 QUIET = {"TRANSFORMERS_VERBOSITY": "error", "TQDM_DISABLE": "1"}
-LONG_SECONDS = 10.0
+LONG_SECONDS = 15.0
 """What takes longer is told on stderr also where that is no terminal."""
 
 
@@ -21,7 +21,7 @@ def quiet_libraries() -> None:
 
 @contextmanager
 def busy(what: str) -> Iterator[None]:
-    """Show that `what` is under way: at once on a terminal's stderr, one line after 10 s elsewhere.
+    """Show that `what` is under way: at once on a terminal's stderr, one line after 15 s elsewhere.
 
     rich 13, which Open WebUI 0.12 pins, writes an empty line where it draws nothing.
     """
@@ -30,8 +30,8 @@ def busy(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def working(what: str) -> Iterator[Callable[[str], None]]:
-    """Do as `busy`; the block may say what it is at now."""
+def working(what: str, seconds: float = LONG_SECONDS) -> Iterator[Callable[[str], None]]:
+    """Do as `busy`, with the line after `seconds`; the block may say what it is at now."""
     from rich.console import Console
     from rich.text import Text
 
@@ -41,7 +41,7 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
             yield lambda text: status.update(Text(text))
         return
     now = [what]
-    timer = threading.Timer(LONG_SECONDS, lambda: print(f"lessons: {now[0]}", file=sys.stderr))
+    timer = threading.Timer(seconds, lambda: print(f"lessons: {now[0]}", file=sys.stderr))
     timer.daemon = True
     timer.start()
     try:
