@@ -3,6 +3,7 @@
 LessonsError
 ├── InvalidLesson
 ├── EmbedError
+├── RerankError
 ├── ModelError
 │   └── UnreadableReply
 └── StoreError
@@ -26,6 +27,10 @@ class InvalidLesson(LessonsError):
 
 class EmbedError(LessonsError):
     """The embedding engine could not be asked, or answered nonsense."""
+
+
+class RerankError(LessonsError):
+    """The reranking model could not be asked, or answered nonsense."""
 
 
 class ModelError(LessonsError):

@@ -8,11 +8,12 @@ secret key. A changed name is one EmbedError or ModelError.
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lessons_loop.filter.embed import (
     FINGERPRINT_SENTENCES,
@@ -22,12 +23,13 @@ from lessons_loop.filter.embed import (
     fingerprint_of,
     unit_rows,
 )
-from lessons_loop.filter.errors import EmbedError, ModelError, StoreError
+from lessons_loop.filter.errors import EmbedError, ModelError, RerankError, StoreError
 from lessons_loop.filter.llm import ChatReply, reply_from_completion
 from lessons_loop.filter.redact import mask
 from lessons_loop.filter.server import is_server
 from lessons_loop.filter.store import first_line
 from lessons_loop.filter.text import repeats
+from lessons_loop.filter.worker import in_daemon_thread
 
 
 def host_module(name: str) -> Any:
@@ -84,6 +86,32 @@ class HostEmbedder:
         """Embed the eight sentences and return the fingerprint; raise EmbedError."""
         vectors = await self.embed(FINGERPRINT_SENTENCES, Purpose.DOCUMENT)
         return fingerprint_of(vectors, self.prefixes, await host_model_name())
+
+
+class RerankedText(NamedTuple):
+    """A text as Open WebUI's reranking function takes it."""
+
+    page_content: str
+
+
+async def host_rerank(app: Any, query: str, texts: Sequence[str]) -> list[float]:
+    """Return one score per text from Open WebUI's reranking model; raise RerankError.
+
+    Its function blocks, and is None unless a model is set and hybrid search is on.
+    """
+    function = getattr(getattr(app, "state", None), "RERANKING_FUNCTION", None)
+    if function is None:
+        raise RerankError("Open WebUI has no reranking model: set one and switch hybrid search on")
+    documents = [RerankedText(text) for text in texts]
+    try:
+        found = await in_daemon_thread(lambda: function(query, documents))
+        scores = [float(score) for score in found]
+    except Exception as error:  # whatever a model raises or returns; None where it failed
+        reason = discreet(error, [query, *texts])
+        raise RerankError(f"the reranking model failed: {reason}") from None
+    if len(scores) != len(texts) or not all(map(math.isfinite, scores)):
+        raise RerankError(f"the reranking model gave no usable scores for {len(texts)} lessons")
+    return scores
 
 
 def discreet(error: Exception, texts: Sequence[str]) -> str:

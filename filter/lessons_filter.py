@@ -233,7 +233,8 @@ async def tick(owner: object) -> None:
 def limits_of(valves: LessonsValves) -> Limits:
     """Return the limits of one question, nonsensically large ones cut down."""
     seconds = min(valves.recall_timeout_ms / 1000, RECALL_SECONDS_LIMIT)
-    return Limits(min(valves.top_k, LESSONS_LIMIT), valves.token_budget, valves.floor(), seconds)
+    top_k, budget = min(valves.top_k, LESSONS_LIMIT), valves.token_budget
+    return Limits(top_k, budget, valves.floor(), seconds, valves.rerank)
 
 
 def carried(lessons: tuple[Curated, ...], text: str) -> Body:

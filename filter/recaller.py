@@ -15,10 +15,12 @@ from lessons_loop.filter.alerts import Alerts
 from lessons_loop.filter.embed import Fingerprint, Purpose, Vectors
 from lessons_loop.filter.errors import EmbeddingMismatch, EmbedError, LessonsError
 from lessons_loop.filter.host import HostEmbedder
+from lessons_loop.filter.lexical import Scores
 from lessons_loop.filter.models import Curated
 from lessons_loop.filter.question import Asked, Question, views
 from lessons_loop.filter.reader import CuratedReader, Loaded
 from lessons_loop.filter.recall import RecallIndex, score, select
+from lessons_loop.filter.rerank import Reranker
 
 CHATS_KEPT = 5_000
 PAUSE_SECONDS = 30.0
@@ -37,6 +39,7 @@ class Limits(NamedTuple):
     token_budget: int
     floor: float | None
     seconds: float
+    rerank: bool = False
 
 
 class Recaller:
@@ -48,6 +51,7 @@ class Recaller:
         self.reader, self.alerts, self.check_seconds = reader, alerts, check_seconds
         self.shown: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self.paused_until = 0.0
+        self.reranker = Reranker(alerts)
         self._trusted: tuple[Any, Fingerprint | None] | None = None
         self._checking: tuple[Any, asyncio.Task[None]] | None = None
 
@@ -62,7 +66,19 @@ class Recaller:
         if loaded is None or not loaded.recall.keys or not asked.texts:
             return ()
         vectors = await self._vectors(loaded, asked.texts, app, deadline)
-        chosen = await self._choose(loaded.recall, asked, vectors, limits, chat)
+        recall, floor = loaded.recall, floor_for(loaded.recall, limits, vectors)
+        scores = await self._scored(recall, asked, vectors)
+        if limits.rerank:
+            reorder = self.reranker.reorder
+            scores = await reorder(recall, scores, floor, asked, app, deadline)
+        chosen = select(
+            recall,
+            scores,
+            floor=floor,
+            top_k=limits.top_k,
+            token_budget=limits.token_budget,
+            shown=self.shown.get(chat, ()),
+        )
         self._remember(chat, chosen)
         return chosen
 
@@ -127,31 +143,10 @@ class Recaller:
         self._trusted = (function, stored)
         self.paused_until = 0.0  # a model that only loads slowly need not be waited for longer
 
-    async def _choose(
-        self,
-        recall: RecallIndex,
-        asked: Asked,
-        vectors: Vectors | None,
-        limits: Limits,
-        chat: str,
-    ) -> tuple[Curated, ...]:
-        floor = limits.floor
-        if floor is None:
-            floor = recall.lexical_floor if vectors is None else recall.floor
-
-        def choose() -> tuple[Curated, ...]:
-            return select(
-                recall,
-                score(recall, asked.texts, vectors, asked.follow_up),
-                floor=floor,
-                top_k=limits.top_k,
-                token_budget=limits.token_budget,
-                shown=self.shown.get(chat, ()),
-            )
-
+    async def _scored(self, recall: RecallIndex, asked: Asked, vectors: Vectors | None) -> Scores:
         if len(recall.keys) * len(asked.texts) <= SMALL_ENOUGH:
-            return choose()
-        return await asyncio.to_thread(choose)
+            return score(recall, asked.texts, vectors, asked.follow_up)
+        return await asyncio.to_thread(score, recall, asked.texts, vectors, asked.follow_up)
 
     def _remember(self, chat: str, chosen: tuple[Curated, ...]) -> None:
         if not chat or not chosen:
@@ -160,3 +155,10 @@ class Recaller:
         self.shown.move_to_end(chat)
         if len(self.shown) > CHATS_KEPT:
             self.shown.popitem(last=False)
+
+
+def floor_for(recall: RecallIndex, limits: Limits, vectors: Vectors | None) -> float:
+    """Return the floor: the admin's, else the calibrated one of what the scores are made of."""
+    if limits.floor is not None:
+        return limits.floor
+    return recall.lexical_floor if vectors is None else recall.floor

@@ -102,6 +102,10 @@ class LessonsValves(LenientModel):
         default="",
         description="Relevance floor from 0 to 1, higher is stricter; empty: calibrated.",
     )
+    rerank: bool = Field(
+        default=False,
+        description="Let the reranking model of this Open WebUI order and cut the fitting lessons.",
+    )
     recall_timeout_ms: int = Field(
         default=1500,
         title="Recall Timeout (ms)",

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 84670e75d6e6384e6396da86f1389da8a2dc06187ee67b198615084e044d83ae
+source_digest: 51b27a521caed1465a82a5066b4659b468ab3f359e41d67de19990eb2df7de81
 """
 
 from __future__ import annotations
@@ -325,12 +325,21 @@ def one_offs_in(text: str) -> bool:
     return any(not _names_version(plain, match.start()) for match in _DAY_STAMP.finditer(plain))
 
 
+def data_files_in(text: str) -> tuple[str, ...]:
+    """Return the names, without their endings, of the data files a text names."""
+    found = (match.group().rpartition(".")[0] for match in _DATA_FILE.finditer(text))
+    return tuple(dict.fromkeys(found))
+
+
 def _names_version(text: str, place: int) -> bool:
     return re.search(r"version\W{0,6}$", text[max(0, place - 16) : place], re.I) is not None
 
 
 def _digits(number: str) -> str:
-    return re.sub(r"\D", "", number).lstrip("0") or "0"
+    plain = re.sub(r"\D", "", number)
+    if re.match(r"0[.,]", number):  # 0.4 is not 4
+        return f"0.{plain[1:]}"
+    return plain.lstrip("0") or "0"
 
 
 def _name(chunk: str) -> Name | None:
@@ -4304,6 +4313,8 @@ TRANSCRIPT_LIMIT = 24_000
 _SHOWN_LIMITS = {"user": 3000, "assistant": 1500, "call": 3000, "result": 1500}
 _MASK_LIMIT = 60_000
 """Characters of one turn that are masked and searched, half from each end."""
+_SECRET_AGAIN = re.compile(r"(?=[^\s]*[\d@])\S{6,200}")
+"""Values that are looked for elsewhere too: with a digit or an @, no ordinary word."""
 _RECALLED_MARK = "[a lesson recalled earlier]"
 
 
@@ -4316,6 +4327,8 @@ class Reading:
     """What is shown of each turn: calls as `key: value`, masked, recalled lessons removed."""
     people: frozenset[str] = frozenset()
     """Words of the names of people in it; wherever they stand they are masked."""
+    secrets: frozenset[str] = frozenset()
+    """Secrets and addresses found in it; wherever they stand they are masked."""
 
     @cached_property
     def proofs(self) -> Proofs:
@@ -4355,9 +4368,16 @@ class Reading:
 def read_turns(turns: Sequence[Turn], injected: Sequence[str]) -> Reading:
     """Return the reading of a transcript; `injected` are the texts of recalled lessons."""
     recalled = [text for text in injected if len(text) >= 12]
-    people = frozenset[str]().union(*(name_words(_bounded(turn)) for turn in turns))
-    names = _names_pattern(people)
-    return Reading(tuple(turns), tuple(_shown(turn, recalled, names) for turn in turns), people)
+    bounded = [_bounded(turn) for turn in turns]
+    people = frozenset[str]().union(*map(name_words, bounded))
+    secrets = frozenset[str]().union(*map(_secrets_in, bounded))
+    again = _told_again(people, secrets)
+    return Reading(
+        tuple(turns),
+        tuple(_shown(text, recalled, again) for text in bounded),
+        people,
+        secrets,
+    )
 
 
 def numbered_transcript(reading: Reading) -> str:
@@ -4412,15 +4432,28 @@ def _bounded(turn: Turn) -> str:
     return cut_middle(text, _MASK_LIMIT)
 
 
-def _names_pattern(people: frozenset[str]) -> re.Pattern[str] | None:
-    words = "|".join(sorted(map(re.escape, people)))
-    return re.compile(rf"(?<![\w.])(?:{words})(?:['’]s)?(?!\w)") if words else None
+def _secrets_in(text: str) -> frozenset[str]:
+    found = (text[one.start : one.end] for one in find_sensitive(text) if one.kind != "name")
+    return frozenset(value for value in found if _SECRET_AGAIN.fullmatch(value))
 
 
-def _shown(turn: Turn, recalled: Sequence[str], names: re.Pattern[str] | None) -> str:
-    text = mask(_bounded(turn)).replace("</transcript", "< /transcript")
-    if names is not None:
-        text = names.sub("[personal: name]", text)
+def _mask_again(match: re.Match[str]) -> str:
+    return "[personal: name]" if match.lastgroup == "name" else "[secret: told before]"
+
+
+def _told_again(people: frozenset[str], secrets: frozenset[str]) -> re.Pattern[str] | None:
+    """Return what finds the same names and secrets where nothing tells that they are some."""
+    names = "|".join(sorted(map(re.escape, people)))
+    values = "|".join(sorted(map(re.escape, secrets), key=len, reverse=True))
+    parts = [rf"(?<![\w.])(?P<name>{names})(?!\w)"] if names else []
+    parts += [rf"(?<!\w)(?:{values})(?!\w)"] if values else []
+    return re.compile("|".join(parts)) if parts else None
+
+
+def _shown(text: str, recalled: Sequence[str], again: re.Pattern[str] | None) -> str:
+    text = mask(text).replace("</transcript", "< /transcript")
+    if again is not None:
+        text = again.sub(_mask_again, text)
     for lesson in recalled:
         words = [re.escape(word) for word in lesson.split()]
         text = re.sub(r"\s+".join(words), _RECALLED_MARK, text)
@@ -5291,6 +5324,7 @@ _FLAG_INSTANCE = re.compile(
     r"(?<![\w-])--(?:group|project|account|tenant|realm|customer|org|host|hostname|job|ticket|bucket"
     r"|instance|device|serial)[= ][\"']?([\w.@-]{3,80})"
 )
+_POD_INSTANCE = re.compile(r"\b(?:pods?|po|nodes?|jobs?)[ /]([a-z0-9][a-z0-9.]*-[a-z0-9.-]{2,80})")
 
 
 def names_instance(part: str, instances: Collection[str]) -> bool:
@@ -5343,9 +5377,12 @@ def _instance(key: str, value: object) -> Iterator[str]:
 
 
 def _addressed_instances(call: str) -> Iterator[str]:
-    """Yield what a call's paths and options name: `/realms/NAME/users`, `--project NAME`."""
-    for form in (_PATH_INSTANCE, _FLAG_INSTANCE):
-        yield from (value.casefold() for value in form.findall(call) if _is_label(value, ""))
+    """Yield what a call's paths, options and files name: `/realms/NAME/users`, `NAME.csv`."""
+    forms = (_PATH_INSTANCE, _FLAG_INSTANCE, _POD_INSTANCE)
+    named = [value for form in forms for value in form.findall(call)]
+    for value in (*named, *data_files_in(call)):
+        if _is_label(value, ""):
+            yield value.casefold()
 
 
 def _is_label(value: str, key: str) -> bool:
@@ -5959,7 +5996,7 @@ def _part_fault(
     """Return the rule that text or trigger breaks; `symptoms` lets words of errors through."""
     if names_instance(whole, instances):
         return "one-off"
-    if reading.people.intersection(re.findall(r"\w+", whole)):
+    if _tells_secret(whole, reading):
         return "sensitive"
     part = without_plain_days(whole if symptoms else without_errors(whole, reading))
     for name in names_in(part):
@@ -5969,6 +6006,13 @@ def _part_fault(
         if fault and not (symptoms and quotes_symptom(name, part, reading)):
             return fault
     return number_fault(part, reading, instances, symptoms) or label_fault(part, reading)
+
+
+def _tells_secret(text: str, reading: Reading) -> bool:
+    """Say whether a text has a name of a person or a secret that the transcript tells as such."""
+    return bool(reading.people.intersection(re.findall(r"\w+", text))) or any(
+        secret in text for secret in reading.secrets
+    )
 
 
 def good_tags(tags: Sequence[str], reading: Reading) -> tuple[str, ...]:
@@ -5981,7 +6025,7 @@ def good_tags(tags: Sequence[str], reading: Reading) -> tuple[str, ...]:
         and len(tag.split()) <= 4
         and safety_fault(tag) is None
         and not names_instance(tag, instances)
-        and not reading.people.intersection(re.findall(r"\w+", tag))
+        and not _tells_secret(tag, reading)
         and all(name_fault(name, reading, True) is None for name in names_in(tag))
         and number_fault(tag, reading, instances, False) is None
         and label_fault(tag, reading) is None
