@@ -108,7 +108,7 @@ def _part_fault(
     """Return the rule that text or trigger breaks; `symptoms` lets words of errors through."""
     if names_instance(whole, instances):
         return "one-off"
-    if reading.people.intersection(re.findall(r"\w+", whole)):
+    if _tells_secret(whole, reading):
         return "sensitive"
     part = without_plain_days(whole if symptoms else without_errors(whole, reading))
     for name in names_in(part):
@@ -118,6 +118,13 @@ def _part_fault(
         if fault and not (symptoms and quotes_symptom(name, part, reading)):
             return fault
     return number_fault(part, reading, instances, symptoms) or label_fault(part, reading)
+
+
+def _tells_secret(text: str, reading: Reading) -> bool:
+    """Say whether a text has a name of a person or a secret that the transcript tells as such."""
+    return bool(reading.people.intersection(re.findall(r"\w+", text))) or any(
+        secret in text for secret in reading.secrets
+    )
 
 
 def good_tags(tags: Sequence[str], reading: Reading) -> tuple[str, ...]:
@@ -130,7 +137,7 @@ def good_tags(tags: Sequence[str], reading: Reading) -> tuple[str, ...]:
         and len(tag.split()) <= 4
         and safety_fault(tag) is None
         and not names_instance(tag, instances)
-        and not reading.people.intersection(re.findall(r"\w+", tag))
+        and not _tells_secret(tag, reading)
         and all(name_fault(name, reading, True) is None for name in names_in(tag))
         and number_fault(tag, reading, instances, False) is None
         and label_fault(tag, reading) is None

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from lessons_loop.filter.reading import Reading
+from lessons_loop.filter.terms import data_files_in
 
 _INSTANCE_KEY = re.compile(
     r"^(?:id|job|charge|customer|user|username|account|pod|host|hostname|node|to|recipient|email"
@@ -32,6 +33,7 @@ _FLAG_INSTANCE = re.compile(
     r"(?<![\w-])--(?:group|project|account|tenant|realm|customer|org|host|hostname|job|ticket|bucket"
     r"|instance|device|serial)[= ][\"']?([\w.@-]{3,80})"
 )
+_POD_INSTANCE = re.compile(r"\b(?:pods?|po|nodes?|jobs?)[ /]([a-z0-9][a-z0-9.]*-[a-z0-9.-]{2,80})")
 
 
 def names_instance(part: str, instances: Collection[str]) -> bool:
@@ -84,9 +86,12 @@ def _instance(key: str, value: object) -> Iterator[str]:
 
 
 def _addressed_instances(call: str) -> Iterator[str]:
-    """Yield what a call's paths and options name: `/realms/NAME/users`, `--project NAME`."""
-    for form in (_PATH_INSTANCE, _FLAG_INSTANCE):
-        yield from (value.casefold() for value in form.findall(call) if _is_label(value, ""))
+    """Yield what a call's paths, options and files name: `/realms/NAME/users`, `NAME.csv`."""
+    forms = (_PATH_INSTANCE, _FLAG_INSTANCE, _POD_INSTANCE)
+    named = [value for form in forms for value in form.findall(call)]
+    for value in (*named, *data_files_in(call)):
+        if _is_label(value, ""):
+            yield value.casefold()
 
 
 def _is_label(value: str, key: str) -> bool:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from lessons_loop.filter.people import name_words
 from lessons_loop.filter.proof import DOCUMENT_TOOLS, Proofs
-from lessons_loop.filter.redact import mask
+from lessons_loop.filter.redact import Finding, find_sensitive, mask_found
 from lessons_loop.filter.terms import piece_index, quantities_in
 from lessons_loop.filter.text import scrub
 from lessons_loop.filter.transcript import Turn
@@ -23,6 +23,8 @@ TRANSCRIPT_LIMIT = 24_000
 _SHOWN_LIMITS = {"user": 3000, "assistant": 1500, "call": 3000, "result": 1500}
 _MASK_LIMIT = 60_000
 """Characters of one turn that are masked and searched, half from each end."""
+_SECRET_AGAIN = re.compile(r"(?=[^\s]*[\d@])\S{6,200}")
+"""Values that are looked for elsewhere too: with a digit or an @, no ordinary word."""
 _RECALLED_MARK = "[a lesson recalled earlier]"
 
 
@@ -35,6 +37,8 @@ class Reading:
     """What is shown of each turn: calls as `key: value`, masked, recalled lessons removed."""
     people: frozenset[str] = frozenset()
     """Words of the names of people in it; wherever they stand they are masked."""
+    secrets: frozenset[str] = frozenset()
+    """Secrets and addresses found in it; wherever they stand they are masked."""
 
     @cached_property
     def proofs(self) -> Proofs:
@@ -74,9 +78,15 @@ class Reading:
 def read_turns(turns: Sequence[Turn], injected: Sequence[str]) -> Reading:
     """Return the reading of a transcript; `injected` are the texts of recalled lessons."""
     recalled = [text for text in injected if len(text) >= 12]
-    people = frozenset[str]().union(*(name_words(_bounded(turn)) for turn in turns))
-    names = _names_pattern(people)
-    return Reading(tuple(turns), tuple(_shown(turn, recalled, names) for turn in turns), people)
+    bounded = [_bounded(turn) for turn in turns]
+    findings = [find_sensitive(text) for text in bounded]
+    people = frozenset[str]().union(*map(name_words, bounded))
+    secrets = frozenset[str]().union(*map(_secrets_in, bounded, findings))
+    again = _told_again(people, secrets)
+    masked = map(mask_found, bounded, findings)
+    return Reading(
+        tuple(turns), tuple(_shown(text, recalled, again) for text in masked), people, secrets
+    )
 
 
 def numbered_transcript(reading: Reading) -> str:
@@ -131,15 +141,28 @@ def _bounded(turn: Turn) -> str:
     return cut_middle(text, _MASK_LIMIT)
 
 
-def _names_pattern(people: frozenset[str]) -> re.Pattern[str] | None:
-    words = "|".join(sorted(map(re.escape, people)))
-    return re.compile(rf"(?<![\w.])(?:{words})(?:['’]s)?(?!\w)") if words else None
+def _secrets_in(text: str, findings: Sequence[Finding]) -> frozenset[str]:
+    found = (text[one.start : one.end] for one in findings if one.kind != "name")
+    return frozenset(value for value in found if _SECRET_AGAIN.fullmatch(value))
 
 
-def _shown(turn: Turn, recalled: Sequence[str], names: re.Pattern[str] | None) -> str:
-    text = mask(_bounded(turn)).replace("</transcript", "< /transcript")
-    if names is not None:
-        text = names.sub("[personal: name]", text)
+def _mask_again(match: re.Match[str]) -> str:
+    return "[personal: name]" if match.lastgroup == "name" else "[secret: told before]"
+
+
+def _told_again(people: frozenset[str], secrets: frozenset[str]) -> re.Pattern[str] | None:
+    """Return what finds the same names and secrets where nothing tells that they are some."""
+    names = "|".join(sorted(map(re.escape, people)))
+    values = "|".join(sorted(map(re.escape, secrets), key=len, reverse=True))
+    parts = [rf"(?<![\w.])(?P<name>{names})(?!\w)"] if names else []
+    parts += [rf"(?<!\w)(?:{values})(?!\w)"] if values else []
+    return re.compile("|".join(parts)) if parts else None
+
+
+def _shown(text: str, recalled: Sequence[str], again: re.Pattern[str] | None) -> str:
+    text = text.replace("</transcript", "< /transcript")
+    if again is not None:
+        text = again.sub(_mask_again, text)
     for lesson in recalled:
         words = [re.escape(word) for word in lesson.split()]
         text = re.sub(r"\s+".join(words), _RECALLED_MARK, text)

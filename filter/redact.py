@@ -17,7 +17,7 @@ addresses (0.0.0.0, 127.0.0.0/8, ::1, 192.0.2.0/24, 198.51.100.0/24, 203.0.113.0
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lessons_loop.filter.sensitive import MASK_RULES, MASKED, MaskRule
@@ -46,8 +46,13 @@ def find_sensitive(text: str) -> tuple[Finding, ...]:
 
 def mask(text: str) -> str:
     """Return `text` with every finding replaced by its kind; masking twice changes nothing."""
+    return mask_found(text, find_sensitive(text))
+
+
+def mask_found(text: str, findings: Sequence[Finding]) -> str:
+    """Return `text` with these findings, in order, replaced by their kinds."""
     pieces, position = [], 0
-    for found in find_sensitive(text):
+    for found in findings:
         label = "personal" if found.personal else "secret"
         pieces += [text[position : found.start], f"[{label}: {found.kind}]"]
         position = found.end

@@ -165,12 +165,21 @@ def one_offs_in(text: str) -> bool:
     return any(not _names_version(plain, match.start()) for match in _DAY_STAMP.finditer(plain))
 
 
+def data_files_in(text: str) -> tuple[str, ...]:
+    """Return the names, without their endings, of the data files a text names."""
+    found = (match.group().rpartition(".")[0] for match in _DATA_FILE.finditer(text))
+    return tuple(dict.fromkeys(found))
+
+
 def _names_version(text: str, place: int) -> bool:
     return re.search(r"version\W{0,6}$", text[max(0, place - 16) : place], re.I) is not None
 
 
 def _digits(number: str) -> str:
-    return re.sub(r"\D", "", number).lstrip("0") or "0"
+    plain = re.sub(r"\D", "", number)
+    if re.match(r"0[.,]", number):  # 0.4 is not 4
+        return f"0.{plain[1:]}"
+    return plain.lstrip("0") or "0"
 
 
 def _name(chunk: str) -> Name | None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from lessons_loop.eval.distilling import (
 from lessons_loop.eval.showing import print_figures
 from lessons_loop.filter.errors import ModelError
 from lessons_loop.filter.llm import ChatReply
-from support.evaluating import answers, replay_all, run_eval, write_rows
+from support.evaluating import answers, load_rows, replay_all, run_eval, write_rows
 from support.exchanges import assistant, lesson, reply, tool, user
 from support.llm_server import LlmServer, hangs, http_error, says
 
@@ -232,8 +233,6 @@ def test_table_fits_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
 
 # The hold-out: other topics than the development set, replies written before its rules were seen.
 def figures(of: str) -> Mapping[str, Any]:
-    from support.evaluating import load_rows
-
     rows = load_rows("distill/holdout.jsonl")
     exchanges = [parse_exchange(one) for one in rows]
     replies = {one["id"]: one["replies"][of] for one in rows}
@@ -251,3 +250,27 @@ def test_holdout_with_weak_replies() -> None:
     found = figures("weak")
     assert found["forbidden_leaks"] == 0
     assert found["false_emits"] <= 0.05
+
+
+def test_no_field_lets_what_the_exchange_forbids_through() -> None:
+    """Each good lesson of the hold-out with a number, address or secret of its chat put in."""
+    leaked = []
+    for one in load_rows("distill/holdout.jsonl"):
+        exchange = parse_exchange(one)
+        if one["replies"]["good"] == "NOTHING":
+            continue
+        sound = json.loads(one["replies"]["good"])["lessons"][0]
+        told = " ".join(turn.text for turn in exchange.turns)
+        for bad in exchange.forbidden:
+            if bad not in told or not re.search(r"[\d@]", bad):
+                continue
+            for changed in (
+                {"text": f"{sound['text'][:300]} {bad} applies."},
+                {"trigger": f"{sound['trigger'][:100]} {bad}"},
+                {"tags": [bad]},
+            ):
+                found = asyncio.run(
+                    distill_exchange(exchange, answers(reply(sound | changed)), "m")
+                )
+                leaked += [(exchange.id, bad) for bad in leaks(found)]
+    assert leaked == []

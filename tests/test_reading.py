@@ -87,3 +87,11 @@ def test_cut_stays_within_its_limit(text: str, limit: int) -> None:
 def test_any_turns_are_shown(roles: list[str], text: str) -> None:
     found = tuple(Turn(role, text) for role in roles)  # type: ignore[arg-type]
     assert isinstance(numbered_transcript(read_turns(found, ("x" * 20,))), str)
+
+
+def test_a_secret_once_told_is_masked_everywhere() -> None:
+    key = "NpmToken_FAKE_8811aa"
+    talk = turns(user(f"the token is {key}"), *tool("sh", "ok then", cmd=f"echo ci:{key} | x"))
+    shown = "\n".join(read_turns(talk, ()).texts)
+    assert key not in shown
+    assert shown.count("[secret: ") == 2

@@ -114,3 +114,21 @@ def test_any_text_is_survived(text: str) -> None:
     names_in(text), numbers_in(text), serials_in(text)
     assert addresses_in(text) in (True, False)
     assert one_offs_in(text) in (True, False)
+
+
+def test_a_decimal_below_one_is_no_small_number() -> None:
+    assert numbers_in("0.4 GB, 0,4 GB, 4 GB, 007") == ("0.4", "4", "7")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("dates such as 03.04.2024", False),
+        ("days since 1970-01-01", False),
+        ("on 03.04.2024", True),
+        ("open talk_v3.mov", True),
+        ("read error.msg", False),
+    ],
+)
+def test_days_that_only_show_a_format_are_no_one_offs(text: str, found: bool) -> None:
+    assert one_offs_in(text) is found

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 51b27a521caed1465a82a5066b4659b468ab3f359e41d67de19990eb2df7de81
+source_digest: b137b3294a20f3bdd9fdc727e0589ceb2fd054fcedcc06e87c393109a3e6f397
 """
 
 from __future__ import annotations
@@ -797,16 +797,17 @@ def _is_hollow(found: object, depth: int = 0) -> bool:
 
 MISSPELT_LENGTH = 5
 """Letters from which a word is looked up: shorter ones are too often another word."""
-Spellings = Mapping[tuple[str, int], list[str]]
-"""First letter and length to the words."""
+Spellings = Mapping[tuple[int, str], list[str]]
+"""Length and the first two letters, or minus the length and the last two, to the words."""
 
 
 def build_spellings(words: Iterable[str]) -> Spellings:
     """Group the plain words that are long enough."""
-    groups: dict[tuple[str, int], list[str]] = {}
+    groups: dict[tuple[int, str], list[str]] = {}
     for word in words:
         if len(word) >= MISSPELT_LENGTH and word.isascii() and word.isalpha():
-            groups.setdefault((word[0], len(word)), []).append(word)
+            groups.setdefault((len(word), word[:2]), []).append(word)
+            groups.setdefault((-len(word), word[-2:]), []).append(word)
     return groups
 
 
@@ -815,9 +816,10 @@ def intended(spellings: Spellings, word: str) -> str | None:
     if len(word) < MISSPELT_LENGTH or not word.isascii():
         return None
     for length in (len(word), len(word) + 1, len(word) - 1):
-        for known in spellings.get((word[0], length), ()):
-            if one_mistake(word, known):
-                return known
+        for key in ((length, word[:2]), (-length, word[-2:])):
+            for known in spellings.get(key, ()):
+                if one_mistake(word, known):
+                    return known
     return None
 
 
@@ -3636,8 +3638,13 @@ def find_sensitive(text: str) -> tuple[Finding, ...]:
 
 def mask(text: str) -> str:
     """Return `text` with every finding replaced by its kind; masking twice changes nothing."""
+    return mask_found(text, find_sensitive(text))
+
+
+def mask_found(text: str, findings: Sequence[Finding]) -> str:
+    """Return `text` with these findings, in order, replaced by their kinds."""
     pieces, position = [], 0
-    for found in find_sensitive(text):
+    for found in findings:
         label = "personal" if found.personal else "secret"
         pieces += [text[position : found.start], f"[{label}: {found.kind}]"]
         position = found.end
@@ -4369,14 +4376,13 @@ def read_turns(turns: Sequence[Turn], injected: Sequence[str]) -> Reading:
     """Return the reading of a transcript; `injected` are the texts of recalled lessons."""
     recalled = [text for text in injected if len(text) >= 12]
     bounded = [_bounded(turn) for turn in turns]
+    findings = [find_sensitive(text) for text in bounded]
     people = frozenset[str]().union(*map(name_words, bounded))
-    secrets = frozenset[str]().union(*map(_secrets_in, bounded))
+    secrets = frozenset[str]().union(*map(_secrets_in, bounded, findings))
     again = _told_again(people, secrets)
+    masked = map(mask_found, bounded, findings)
     return Reading(
-        tuple(turns),
-        tuple(_shown(text, recalled, again) for text in bounded),
-        people,
-        secrets,
+        tuple(turns), tuple(_shown(text, recalled, again) for text in masked), people, secrets
     )
 
 
@@ -4432,8 +4438,8 @@ def _bounded(turn: Turn) -> str:
     return cut_middle(text, _MASK_LIMIT)
 
 
-def _secrets_in(text: str) -> frozenset[str]:
-    found = (text[one.start : one.end] for one in find_sensitive(text) if one.kind != "name")
+def _secrets_in(text: str, findings: Sequence[Finding]) -> frozenset[str]:
+    found = (text[one.start : one.end] for one in findings if one.kind != "name")
     return frozenset(value for value in found if _SECRET_AGAIN.fullmatch(value))
 
 
@@ -4451,7 +4457,7 @@ def _told_again(people: frozenset[str], secrets: frozenset[str]) -> re.Pattern[s
 
 
 def _shown(text: str, recalled: Sequence[str], again: re.Pattern[str] | None) -> str:
-    text = mask(text).replace("</transcript", "< /transcript")
+    text = text.replace("</transcript", "< /transcript")
     if again is not None:
         text = again.sub(_mask_again, text)
     for lesson in recalled:
