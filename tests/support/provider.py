@@ -27,6 +27,8 @@ TASKS = {
     "queries": {"queries": ["q"]},
 }
 Json = dict[str, Any]
+USUAL_ARGUMENTS = {"count_widgets": '{"table": "widget_ledger"}'}
+"""How the model calls a tool where the question does not say: only that can be learned from."""
 
 
 class ProviderServer(ThreadingHTTPServer):
@@ -156,7 +158,9 @@ def next_step(body: Json, question: str) -> tuple[str, Any]:
     if done or not body.get("tools"):
         return "text", f"Done: {question[:200]} " + "and so it is. " * 20
     name = question.split("TOOL:")[1].split()[0]
-    arguments = question.split("ARGS:")[1].split("END")[0].strip() if "ARGS:" in question else "{}"
+    arguments = USUAL_ARGUMENTS.get(name, "{}")
+    if "ARGS:" in question:
+        arguments = question.split("ARGS:")[1].split("END")[0].strip()
     return "tool", (name, arguments)
 
 

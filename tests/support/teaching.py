@@ -34,7 +34,7 @@ class Tools:
         return f"text of the page {url}"
 '''
 ADVICE = "Count widgets with count_widgets on table widget_ledger, not on shelf_notes."
-COUNT = 'Please count the widgets. TOOL:count_widgets ARGS:{"table": "widget_ledger"}END'
+COUNT = "Please count the widgets. TOOL:count_widgets"
 
 
 def distil_widgets(body: Json) -> str:
