@@ -79,18 +79,34 @@ def up(
 
 @app.command()
 def demo(
+    model_url: Annotated[
+        str, typer.Option(help="OpenAI-compatible URL of a real model; default: the script.")
+    ] = "",
+    model: Annotated[str, typer.Option(help="Its name there.")] = "",
+    model_api_key: Annotated[
+        str,
+        typer.Option(
+            envvar=["LESSONS_LLM_API_KEY", "OPENAI_API_KEY"],
+            show_default=False,
+            help="Its key; better in the env.",
+        ),
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures only.")] = False,
 ) -> None:
     """Show the whole loop once: one to two minutes.
 
     It uses a folder of its own and leaves nothing behind. It exits 0 only if every step
-    was observed. A script stands in for the model.
+    was observed. A script stands in for the model, unless one is given.
 
-    Example: lessons demo
+    Example: lessons demo --model-url http://127.0.0.1:11434/v1 --model qwen3:8b
     """
+    if bool(model_url.strip()) != bool(model.strip()):
+        raise typer.BadParameter("--model-url and --model go together")
     from lessons_loop.deploy.demo_run import run_demo
+    from lessons_loop.deploy.recorder import Endpoint
 
-    run_demo(as_json=as_json)
+    url, name = model_url.strip(), model.strip()
+    run_demo(as_json=as_json, endpoint=Endpoint(url, name, model_api_key.strip()) if url else None)
 
 
 def main() -> None:

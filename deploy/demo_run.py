@@ -1,8 +1,8 @@
 """`lessons demo`: the whole loop through a real Open WebUI, every step observed, told as a story.
 
 Covered: that a lesson learned in one chat reaches the model in the next one, through the
-gate, with the evidence for each step. Not covered: whether lessons help a language model;
-a script stands in for the model here.
+gate, with the evidence for each step. Not covered: whether lessons help a language model: a
+script stands in for the model, or a real one is seen in two chats, which proves nothing either.
 """
 
 from __future__ import annotations
@@ -13,14 +13,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lessons_loop.deploy.browser import Turn, open_browser
+from rich.console import Console
+
+from lessons_loop.deploy.browser import TURN_SECONDS, Turn, open_browser
+from lessons_loop.deploy.checks_models import ask_model
 from lessons_loop.deploy.exchange import Exchange, read_exchange
+from lessons_loop.deploy.home import Home
 from lessons_loop.deploy.local import TOOL_ID, Options, Running, local_run
 from lessons_loop.deploy.progress import Stages
+from lessons_loop.deploy.recorder import Endpoint, recording
+from lessons_loop.deploy.sources import Models
 from lessons_loop.deploy.story import Story
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.inject import lesson_line
@@ -33,8 +41,10 @@ FIRST = "How many operating hours did machine SN-004711 run over the trailing 12
 SECOND = "How many operating hours did machine SN-000815 run over the trailing 12 months?"
 PATIENT = {"recall_timeout_ms": 15_000}
 """On a busy machine the embedding model may need seconds; the demo is no speed test."""
+SLOW_SECONDS = 300.0
+"""For a real model, maybe on a CPU."""
 CANDIDATE_SECONDS = 60.0
-COMMAND_SECONDS = 60.0
+COMMAND_SECONDS = 120.0
 Json = dict[str, Any]
 
 
@@ -47,28 +57,50 @@ class Observations:
     """The steps seen so far, in order."""
 
     seen: list[str] = field(default_factory=list)
+    model: str = ""
+    """The real model, where one stood in: it may answer otherwise than the loop needs."""
 
     def require(self, holds: object, step: str) -> None:
         """Record a step; raise NotObserved when it did not happen."""
         if not holds:
-            raise NotObserved(f"step not observed: {step}")
+            real = f" (with {self.model}; try again, or without --model-url)" if self.model else ""
+            raise NotObserved(f"step not observed: {step}{real}")
         self.seen.append(step)
 
 
-def run_demo(*, as_json: bool) -> None:
-    """Run the loop in a folder of its own and tell it; raise LessonsError for a missing step."""
+def run_demo(*, as_json: bool, endpoint: Endpoint | None = None) -> None:
+    """Run the loop in a folder of its own and tell it; raise LessonsError for a missing step.
+
+    With an endpoint its model stands where the practice model stood.
+    """
     stages = Stages()
-    story = Story(quiet=as_json)
-    seen = Observations()
-    with tempfile.TemporaryDirectory(prefix="lessons-demo-") as folder:
+    model = endpoint.label if endpoint else ""
+    story = Story(quiet=as_json, model=model)
+    seen = Observations(model=model)
+    with tempfile.TemporaryDirectory(prefix="lessons-demo-") as folder, ExitStack() as stack:
+        options = stack.enter_context(chosen_model(Path(folder), endpoint, stages))
         story.opening()
-        options = Options(
-            Path(folder), domains=DOMAIN, seeds=False, always_practice=True, valves=PATIENT
-        )
         with local_run(options, stages) as running:
             figures = drive(running, stages, story, seen)
     if as_json:
-        print(json.dumps(figures | {"observed": seen.seen}, indent=2, ensure_ascii=False))
+        stood_in = {"model": model or "practice-model (a script, not an LLM)"}
+        content = stood_in | figures | {"observed": seen.seen}
+        print(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+@contextmanager
+def chosen_model(folder: Path, endpoint: Endpoint | None, stages: Stages) -> Iterator[Options]:
+    """Yield what to run: the practice model, or an endpoint that answers; raise ModelError."""
+    plain = Options(folder, domains=DOMAIN, seeds=False, always_practice=True, valves=PATIENT)
+    if endpoint is None:
+        yield plain
+        return
+    with stages.stage("asking the model for a word", "the model answers"):
+        ask_model(endpoint.url, endpoint.model, endpoint.key, SLOW_SECONDS)
+    with recording(endpoint, Home(folder.resolve()).requests_log) as recorder:
+        models = Models(endpoint.label, recorder.url, "none")
+        slow = {"distill_timeout_s": int(SLOW_SECONDS)}
+        yield replace(plain, models=models, valves={**PATIENT, **slow})
 
 
 def drive(running: Running, stages: Stages, story: Story, seen: Observations) -> Json:
@@ -106,8 +138,9 @@ def ask(running: Running, question: str, stages: Stages) -> Exchange:
 
     async def in_page() -> Turn:
         async with open_browser(running.admin) as browser:
-            turn = await browser.ask(model, question, tool_ids=[TOOL_ID])
+            turn = await browser.ask(model, question, tool_ids=[TOOL_ID], wait=False)
             if not turn.refused:
+                await browser.until(turn, lambda turn: turn.ended, seconds=patience(running))
                 await asyncio.sleep(2)  # sources are emitted behind the answer
                 await browser.until(turn, lambda turn: turn.ended)
             return turn
@@ -118,6 +151,11 @@ def ask(running: Running, question: str, stages: Stages) -> Exchange:
         raise NotObserved(f"step not observed: Open WebUI took the question ({turn.refused})")
     message = running.admin.stored_message(turn.chat_id, turn.message_id)
     return read_exchange(question, turn, message, running.home.requests_log)
+
+
+def patience(running: Running) -> float:
+    """Return the seconds a chat, a distillation, a review may take."""
+    return TURN_SECONDS if running.models.practice else SLOW_SECONDS
 
 
 def check_first(first: Exchange, seen: Observations) -> None:
@@ -132,7 +170,7 @@ def check_first(first: Exchange, seen: Observations) -> None:
 
 def wait_for_candidate(running: Running, stages: Stages, seen: Observations) -> Json:
     """Wait until the finished chat has left a candidate in staging; return it."""
-    deadline = time.monotonic() + CANDIDATE_SECONDS
+    deadline = time.monotonic() + max(CANDIDATE_SECONDS, patience(running))
     found: list[Json] = []
     with stages.stage("waiting for the candidate", "the finished chat was distilled"):
         while not found and time.monotonic() < deadline:
@@ -160,22 +198,30 @@ def gate(running: Running, *arguments: str, embed: bool = True) -> str:
     Without `embed` it is spared loading the model (seconds).
     """
     command = [sys.executable, "-m", "lessons_loop.deploy.cli", *arguments]
-    env = running.environment | {"LESSONS_DOMAIN": DOMAIN, "COLUMNS": "100", "NO_COLOR": "1"}
+    env = running.environment | {
+        "LESSONS_DOMAIN": DOMAIN,
+        "COLUMNS": str(columns()),
+        "NO_COLOR": "1",
+    }
     env |= {"LESSONS_LLM_API_KEY": running.models.key} | (
         {} if embed else {"LESSONS_EMBEDDING": ""}
     )
+    seconds = max(COMMAND_SECONDS, patience(running))
     try:
         done = subprocess.run(
-            command, env=env, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
+            command, env=env, capture_output=True, text=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
-        raise NotObserved(
-            f"lessons {arguments[0]} did not end in {COMMAND_SECONDS:.0f} s"
-        ) from None
+        raise NotObserved(f"lessons {arguments[0]} did not end in {seconds:.0f} s") from None
     if done.returncode:
         reason = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise NotObserved(f"lessons {arguments[0]} failed: {' '.join(reason)}")
     return done.stdout
+
+
+def columns() -> int:
+    """Return the columns a command's output may have: it is shown indented by four."""
+    return max(40, Console().width - 4)
 
 
 def curated(running: Running) -> tuple[Curated, ...]:

@@ -21,16 +21,28 @@ model: a script that stands in for a language model and follows a lesson only wh
 finds it in the system message it received. What you see proves the machinery, not that \
 lessons help a language model; that is measured by an evaluation with a real one."""
 
+REAL_OPENING = """\
+A real Open WebUI is started with an empty lesson store. Its chat model, its distiller and \
+its reviewer is {model}. It may answer otherwise than the loop needs: the \
+demo then ends with the step that was not observed. Two chats are no measurement of whether \
+lessons help; that is an evaluation's."""
+CLOSING = "A script stood in for the model: this proves the machinery, not the benefit."
+REAL_CLOSING = "The model was {model}. Two chats prove the machinery, not the benefit."
+
 
 class Story:
-    """Prints the story on standard output; silent when `quiet`."""
+    """Prints the story on standard output; silent when `quiet`.
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    `model` names the real model, empty where the practice model stands in.
+    """
+
+    def __init__(self, *, quiet: bool = False, model: str = "") -> None:
         self.console = Console(highlight=False, quiet=quiet)
+        self.model = model
 
     def opening(self) -> None:
         """Say what will be shown and what it does not prove."""
-        self.plain(OPENING)
+        self.plain(REAL_OPENING.format(model=self.model) if self.model else OPENING)
 
     def chapter(self, title: str) -> None:
         """Begin a chapter."""
@@ -91,10 +103,8 @@ class Story:
         self.chapter("First chat, second chat")
         self.console.print(Padding(table, (0, 0, 0, 2)))
         self.console.print()
-        self.plain(
-            "Every step was observed. A script stood in for the model: this proves the machinery,"
-            " not the benefit."
-        )
+        told = REAL_CLOSING.format(model=self.model) if self.model else CLOSING
+        self.plain(f"Every step was observed. {told}")
 
 
 def held(exchange: Exchange, lesson: str) -> str:

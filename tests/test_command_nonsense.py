@@ -77,6 +77,8 @@ def test_nonsense_is_one_line(
         ["up", "--port", "70000"],
         ["up", "--embedding", "nonsense"],
         ["demo", "--nonsense"],
+        ["demo", "--model", "m"],
+        ["demo", "--model", "m", "--model-url", "http://["],
     ],
 )
 def test_nonsense_starts_nothing(
