@@ -54,15 +54,18 @@ class Recaller:
         self.reranker = Reranker(alerts)
         self._trusted: tuple[Any, Fingerprint | None] | None = None
         self._checking: tuple[Any, asyncio.Task[None]] | None = None
+        self._warming: tuple[Any, asyncio.Task[Fingerprint]] | None = None
 
     async def recall(
         self, question: Question, app: Any, limits: Limits, chat: str
     ) -> tuple[Curated, ...]:
         """Return the lessons to inject, in order; never slower than the limit by much."""
         deadline = time.monotonic() + limits.seconds
-        loaded = self.reader.loaded or await self.reader.first_load(limits.seconds)
         long = len(question.text) > LONG_QUESTION
         asked = await asyncio.to_thread(views, question) if long else views(question)
+        if self.reader.loaded is None and asked.texts:
+            self._warm_up(app)
+        loaded = self.reader.loaded or await self.reader.first_load(limits.seconds)
         if loaded is None or not loaded.recall.keys or not asked.texts:
             return ()
         vectors = await self._vectors(loaded, asked.texts, app, deadline)
@@ -81,6 +84,22 @@ class Recaller:
         )
         self._remember(chat, chosen)
         return chosen
+
+    def _warm_up(self, app: Any) -> None:
+        """Begin the engine's fingerprint while the lessons are still being read."""
+        function = getattr(getattr(app, "state", None), "EMBEDDING_FUNCTION", None)
+        if function is not None and self._warming is None:
+            work = HostEmbedder(function).fingerprint()
+            task = asyncio.get_running_loop().create_task(work)
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._warming = (function, task)
+
+    async def _fingerprint(self, function: Any) -> Fingerprint:
+        warm, self._warming = self._warming, None
+        loop = asyncio.get_running_loop()
+        if warm is not None and warm[0] is function and warm[1].get_loop() is loop:
+            return await warm[1]
+        return await HostEmbedder(function).fingerprint()
 
     async def _vectors(
         self, loaded: Loaded, texts: tuple[str, ...], app: Any, deadline: float
@@ -107,9 +126,11 @@ class Recaller:
         self.alerts.warn("embedding", f"{reason}; lessons are recalled by words alone meanwhile")
 
     async def _embed(self, loaded: Loaded, texts: tuple[str, ...], function: Any) -> Vectors:
-        if self._trusted != (function, loaded.fingerprint):
-            await self._check(function, loaded)
-        vectors = await HostEmbedder(function).embed(texts, Purpose.QUERY)
+        embedding = HostEmbedder(function).embed(texts, Purpose.QUERY)
+        if self._trusted == (function, loaded.fingerprint):
+            vectors = await embedding
+        else:
+            _, vectors = await asyncio.gather(self._check(function, loaded), embedding)
         if vectors.shape[1] != loaded.recall.dimension:
             self._trusted = None
             raise EmbeddingMismatch(
@@ -130,7 +151,7 @@ class Recaller:
     async def _compare(self, function: Any, loaded: Loaded) -> None:
         try:
             async with asyncio.timeout(self.check_seconds):
-                found = await HostEmbedder(function).fingerprint()
+                found = await self._fingerprint(function)
         except TimeoutError:
             raise EmbedError("the embedding engine did not answer in time") from None
         stored = loaded.fingerprint

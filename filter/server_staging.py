@@ -6,6 +6,7 @@ repeating a batch whose answer was lost changes nothing.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,33 +22,42 @@ class ServerStaging:
     def __init__(self, address: ServerAddress, token: str = "") -> None:
         self.address, self._token = address, token
         self._client: Any = None
+        self._lock = threading.Lock()
 
     def store(
         self, rows: Mapping[str, Sequence[Record]], seconds: float
     ) -> Mapping[str, StoreError]:
         """Add rows by collection; raise StoreUnreachable, StoreMissing, StoreError."""
-        refused: dict[str, StoreError] = {}
-        place = f"lesson store {self.address.url}"
-        try:
-            if self._client is None:
-                self._client = open_server(
-                    self.address, "staging", token=self._token, seconds=seconds
-                )
-            for name, records in rows.items():
-                try:
-                    with server_errors(place):
-                        add_rows(self._client, name, records)
-                except StoreMissing:
-                    refused[name] = StoreMissing(
-                        f"{place}: {name} is missing: run `lessons init --store {self.address.url}`"
-                    )
-        except BaseException:  # whatever it was, the next batch begins with a fresh look
-            self.close()
-            raise
-        return refused
+        with self._lock:
+            try:
+                return self._store(rows, seconds)
+            except BaseException:  # whatever it was, the next batch begins with a fresh look
+                self._drop()
+                raise
 
     def close(self) -> None:
-        """Close the connection; the next batch opens another."""
+        """Close the connection once a running batch is through; the next opens another."""
+        with self._lock:
+            self._drop()
+
+    def _store(
+        self, rows: Mapping[str, Sequence[Record]], seconds: float
+    ) -> Mapping[str, StoreError]:
+        refused: dict[str, StoreError] = {}
+        place = f"lesson store {self.address.url}"
+        if self._client is None:
+            self._client = open_server(self.address, "staging", token=self._token, seconds=seconds)
+        for name, records in rows.items():
+            try:
+                with server_errors(place):
+                    add_rows(self._client, name, records)
+            except StoreMissing:
+                refused[name] = StoreMissing(
+                    f"{place}: {name} is missing: run `lessons init --store {self.address.url}`"
+                )
+        return refused
+
+    def _drop(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             client.close()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from lessons_loop.filter.inject import BLOCK_OPEN
 from lessons_loop.filter.lessons_filter import CARRIER, Filter, limits_of
+from lessons_loop.filter.shelves import PublishedFolder
 from lessons_loop.filter.store import StorePaths
 from support.gate import HashEmbedder
 from support.shelf import SERIALS, app_with, put_published, shelf
@@ -488,3 +489,21 @@ def test_long_chat_does_not_hold_the_loop(root):
         return time.process_time() - started
 
     assert asyncio.run(scene()) < 1
+
+
+def test_fingerprint_is_taken_while_the_lessons_are_read(root):
+    chat, begun = Chat(root), []
+
+    def slow(domain, known, fetch=PublishedFolder.fetch):
+        time.sleep(0.5)
+        begun.append(len(chat.request.app.calls))
+        return fetch(chat.filter.backend.reader.source, domain, known)
+
+    async def scene():
+        chat.filter._ready(chat.filter.valves).reader.source.fetch = slow
+        assert len(blocks(await chat.inlet())) == 1
+        await chat.inlet()
+
+    asyncio.run(scene())
+    assert begun == [1]
+    assert [len(texts) for texts in chat.request.app.calls] == [8, 1, 1]

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: b137b3294a20f3bdd9fdc727e0589ceb2fd054fcedcc06e87c393109a3e6f397
+source_digest: bf1afec7af858c70554207783272b7a8d7e193b1c22c2086f2ed0596eb1df5b5
 """
 
 from __future__ import annotations
@@ -5582,33 +5582,42 @@ class ServerStaging:
     def __init__(self, address: ServerAddress, token: str = "") -> None:
         self.address, self._token = address, token
         self._client: Any = None
+        self._lock = threading.Lock()
 
     def store(
         self, rows: Mapping[str, Sequence[Record]], seconds: float
     ) -> Mapping[str, StoreError]:
         """Add rows by collection; raise StoreUnreachable, StoreMissing, StoreError."""
-        refused: dict[str, StoreError] = {}
-        place = f"lesson store {self.address.url}"
-        try:
-            if self._client is None:
-                self._client = open_server(
-                    self.address, "staging", token=self._token, seconds=seconds
-                )
-            for name, records in rows.items():
-                try:
-                    with server_errors(place):
-                        add_rows(self._client, name, records)
-                except StoreMissing:
-                    refused[name] = StoreMissing(
-                        f"{place}: {name} is missing: run `lessons init --store {self.address.url}`"
-                    )
-        except BaseException:  # whatever it was, the next batch begins with a fresh look
-            self.close()
-            raise
-        return refused
+        with self._lock:
+            try:
+                return self._store(rows, seconds)
+            except BaseException:  # whatever it was, the next batch begins with a fresh look
+                self._drop()
+                raise
 
     def close(self) -> None:
-        """Close the connection; the next batch opens another."""
+        """Close the connection once a running batch is through; the next opens another."""
+        with self._lock:
+            self._drop()
+
+    def _store(
+        self, rows: Mapping[str, Sequence[Record]], seconds: float
+    ) -> Mapping[str, StoreError]:
+        refused: dict[str, StoreError] = {}
+        place = f"lesson store {self.address.url}"
+        if self._client is None:
+            self._client = open_server(self.address, "staging", token=self._token, seconds=seconds)
+        for name, records in rows.items():
+            try:
+                with server_errors(place):
+                    add_rows(self._client, name, records)
+            except StoreMissing:
+                refused[name] = StoreMissing(
+                    f"{place}: {name} is missing: run `lessons init --store {self.address.url}`"
+                )
+        return refused
+
+    def _drop(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             client.close()
@@ -6370,15 +6379,18 @@ class Recaller:
         self.reranker = Reranker(alerts)
         self._trusted: tuple[Any, Fingerprint | None] | None = None
         self._checking: tuple[Any, asyncio.Task[None]] | None = None
+        self._warming: tuple[Any, asyncio.Task[Fingerprint]] | None = None
 
     async def recall(
         self, question: Question, app: Any, limits: Limits, chat: str
     ) -> tuple[Curated, ...]:
         """Return the lessons to inject, in order; never slower than the limit by much."""
         deadline = time.monotonic() + limits.seconds
-        loaded = self.reader.loaded or await self.reader.first_load(limits.seconds)
         long = len(question.text) > LONG_QUESTION
         asked = await asyncio.to_thread(views, question) if long else views(question)
+        if self.reader.loaded is None and asked.texts:
+            self._warm_up(app)
+        loaded = self.reader.loaded or await self.reader.first_load(limits.seconds)
         if loaded is None or not loaded.recall.keys or not asked.texts:
             return ()
         vectors = await self._vectors(loaded, asked.texts, app, deadline)
@@ -6397,6 +6409,22 @@ class Recaller:
         )
         self._remember(chat, chosen)
         return chosen
+
+    def _warm_up(self, app: Any) -> None:
+        """Begin the engine's fingerprint while the lessons are still being read."""
+        function = getattr(getattr(app, "state", None), "EMBEDDING_FUNCTION", None)
+        if function is not None and self._warming is None:
+            work = HostEmbedder(function).fingerprint()
+            task = asyncio.get_running_loop().create_task(work)
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._warming = (function, task)
+
+    async def _fingerprint(self, function: Any) -> Fingerprint:
+        warm, self._warming = self._warming, None
+        loop = asyncio.get_running_loop()
+        if warm is not None and warm[0] is function and warm[1].get_loop() is loop:
+            return await warm[1]
+        return await HostEmbedder(function).fingerprint()
 
     async def _vectors(
         self, loaded: Loaded, texts: tuple[str, ...], app: Any, deadline: float
@@ -6423,9 +6451,11 @@ class Recaller:
         self.alerts.warn("embedding", f"{reason}; lessons are recalled by words alone meanwhile")
 
     async def _embed(self, loaded: Loaded, texts: tuple[str, ...], function: Any) -> Vectors:
-        if self._trusted != (function, loaded.fingerprint):
-            await self._check(function, loaded)
-        vectors = await HostEmbedder(function).embed(texts, Purpose.QUERY)
+        embedding = HostEmbedder(function).embed(texts, Purpose.QUERY)
+        if self._trusted == (function, loaded.fingerprint):
+            vectors = await embedding
+        else:
+            _, vectors = await asyncio.gather(self._check(function, loaded), embedding)
         if vectors.shape[1] != loaded.recall.dimension:
             self._trusted = None
             raise EmbeddingMismatch(
@@ -6446,7 +6476,7 @@ class Recaller:
     async def _compare(self, function: Any, loaded: Loaded) -> None:
         try:
             async with asyncio.timeout(self.check_seconds):
-                found = await HostEmbedder(function).fingerprint()
+                found = await self._fingerprint(function)
         except TimeoutError:
             raise EmbedError("the embedding engine did not answer in time") from None
         stored = loaded.fingerprint
