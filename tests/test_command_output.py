@@ -117,6 +117,25 @@ def test_json_is_one_document_and_all_there_is(store: Path, embedding: str) -> N
         assert find_hidden(done.out) == ()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show", "abcdef"],
+        ["reject", "abcdef", "--reason", "x"],
+        ["promote", "abcdef", "--reason", "x"],
+        ["promote", "--review", "llm", "--llm-url", "x", "--llm-model", "m"],
+        ["publish", "--domain", "Not A Domain"],
+        ["re-embed", "--embedding", "nonsense"],
+        ["install", "--url", "http://127.0.0.1:9", "--token", "obviously-fake"],
+    ],
+)
+def test_errors_stay_off_stdout(seeded: Path, words: list[str]) -> None:
+    store = [] if words[0] == "install" else ["--store", str(seeded)]
+    done = run_here(*words, "--json", *store)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("lessons: ") and done.err.count("\n") == 1
+
+
 @pytest.mark.parametrize("width", [60, 80])
 def test_every_help_fits_the_width(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
