@@ -155,14 +155,11 @@ class CuratedWriter:
         """Delete rows; the caller has seen them in the archive."""
         delete_rows(self._collection, keys)
 
-    def set_header(self, header: Header) -> None:
-        """Replace the collection's metadata, which `modify` does not merge."""
-        with chroma_errors(self._collection.name):
+    def set_header(self, header: Header, client: ClientAPI) -> None:
+        """Replace the collection's metadata, which `modify` does not merge; read them back."""
+        name = self._collection.name
+        with chroma_errors(name):
             self._collection.modify(metadata=header.model_dump())
-
-    def set_calibration(self, header: Header, client: ClientAPI) -> None:
-        """Replace the metadata and read them back; raise StoreError."""
-        self.set_header(header)
-        stored = find_collection(client, self._collection.name)
+        stored = find_collection(client, name)
         if stored is None or Header.of(stored) != header:
-            raise StoreError(f"{self._collection.name}: the floor was not stored: publish again")
+            raise StoreError(f"{name}: its header was not stored: run again")

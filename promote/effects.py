@@ -55,7 +55,7 @@ def carry_out(
     write_archive(archive, plan.archive, stored_fields(archive, plan.archive))
     checkpoint("archive")
     clients.guard()
-    _write_curated(curated, plan, checkpoint)
+    _write_curated(clients.curated, curated, plan, checkpoint)
     clients.guard()
     delete_staged(place, plan.domain, plan.staged, plan.events)
     checkpoint("staged")
@@ -68,13 +68,13 @@ def _present(client: ClientAPI, domain: str) -> Any:
     return collection
 
 
-def _write_curated(collection: Any, plan: Plan, checkpoint: Checkpoint) -> None:
+def _write_curated(client: ClientAPI, collection: Any, plan: Plan, checkpoint: Checkpoint) -> None:
     writer = CuratedWriter(collection)
     writer.put(plan.put, stored_fields(collection, plan.put))
     checkpoint("curated")
     writer.remove(plan.remove)
     checkpoint("removed")
-    writer.set_header(plan.header)
+    writer.set_header(plan.header, client)
     checkpoint("header")
 
 

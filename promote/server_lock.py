@@ -43,6 +43,9 @@ MARGIN = 0.25
 TRIES = 5
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
+_IN_USE: set[str] = set()
+"""Nonces of this process's locks; any other one of ours could not be given up at its end."""
+
 Connect = Callable[[], "ClientAPI"]
 
 
@@ -81,8 +84,10 @@ class Holder:
 
     def is_gone(self, server_now: datetime, term: float) -> bool:
         """Say whether nobody holds the lock any more."""
-        if self.place and self.place == this_place() and process_start(self.pid) != self.started:
-            return True
+        if self.place and self.place == this_place():
+            own = self.pid == os.getpid()
+            if process_start(self.pid) != self.started or (own and self.nonce not in _IN_USE):
+                return True
         return self.expires is not None and server_now > self.expires + timedelta(
             seconds=term * MARGIN
         )
@@ -275,10 +280,14 @@ def server_lock(
 ) -> Iterator[ServerLock]:
     """Hold a domain's lock for the block; raise LockHeld, naming the holder and the expiry."""
     lock = ServerLock(connect, client, domain, term)
-    lock.take()
-    lock.start()
+    _IN_USE.add(lock.nonce)
     try:
-        drop_leftovers(client, domain)
-        yield lock
+        lock.take()
+        lock.start()
+        try:
+            drop_leftovers(client, domain)
+            yield lock
+        finally:
+            lock.release()
     finally:
-        lock.release()
+        _IN_USE.discard(lock.nonce)

@@ -49,6 +49,7 @@ from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.replaced import refuse_lost_domains
 from lessons_loop.promote.scratch import working_copy
 from lessons_loop.promote.server_lock import LOCK_TERM
+from lessons_loop.promote.server_place import CALL_SECONDS
 from lessons_loop.promote.snapshot import Contents, write_snapshot
 from lessons_loop.promote.state import (
     clean_domain,
@@ -76,6 +77,8 @@ class GateSettings:
     """Works on a throw-away copy: the store keeps every byte."""
     lock_term: float = LOCK_TERM
     """On a server: seconds after which a gate that is gone holds the lock no more."""
+    call_seconds: float = CALL_SECONDS
+    """On a server: limit of each step of a call."""
 
 
 @contextmanager
@@ -93,7 +96,7 @@ def open_gate(
     `checkpoint` is called with each step's name; `re_embedding` admits another model.
     """
     domain = clean_domain(settings.domain)
-    place = locate(settings.store, settings.state, settings.lock_term)
+    place = locate(settings.store, settings.state, settings.lock_term, settings.call_seconds)
     refuse_paused(place.state, os.environ)
     with working_copy(place, domain, settings.dry_run) as store:
         store.make_layout()
@@ -290,5 +293,5 @@ class GateSession(GateView):
         header = calibrated_header(self.holdings.header, edition, embedder)
         self.clients.guard()
         writer = CuratedWriter(self.holdings.collection)
-        writer.set_calibration(header, self.clients.curated)
+        writer.set_header(header, self.clients.curated)
         self.holdings.header = header

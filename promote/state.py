@@ -16,7 +16,7 @@ from lessons_loop.promote.errors import Paused, WrongState
 from lessons_loop.promote.files import write_atomic
 from lessons_loop.promote.places import FolderStore
 from lessons_loop.promote.server_lock import LOCK_TERM
-from lessons_loop.promote.server_place import ServerStore
+from lessons_loop.promote.server_place import CALL_SECONDS, ServerStore
 
 _DOMAIN = re.compile(r"^[a-z0-9][a-z0-9-]{0,39}$")
 Located = FolderStore | ServerStore
@@ -34,7 +34,12 @@ def clean_domain(value: str) -> str:
     return name
 
 
-def locate(store: str, state: Path | None, lock_term: float = LOCK_TERM) -> Located:
+def locate(
+    store: str,
+    state: Path | None,
+    lock_term: float = LOCK_TERM,
+    call_seconds: float = CALL_SECONDS,
+) -> Located:
     """Return a store by its setting, a folder or a URL; raise StoreError. Asks nobody."""
     if not is_server(store):
         paths = store_paths(store)
@@ -45,7 +50,7 @@ def locate(store: str, state: Path | None, lock_term: float = LOCK_TERM) -> Loca
             f"lesson store {address.url} needs a state directory of its own: pass --state-dir "
             "or set LESSONS_STATE"
         )
-    return ServerStore(address, chosen, server_token(), lock_term)
+    return ServerStore(address, chosen, server_token(), lock_term, call_seconds)
 
 
 def store_paths(store: str) -> StorePaths:

@@ -212,17 +212,18 @@ def stage_usage(root: Path | StorePaths, domain: str, usages: Sequence[Usage]) -
 
 def _add(root: Path, kind: str, rows: Sequence[tuple[str, Record]]) -> None:
     with raw_client(root, "staging") as client:
-        for domain, record in rows:
+        for domain in dict.fromkeys(domain for domain, _ in rows):
             collection = client.get_or_create_collection(
                 collection_names(domain)[kind],
                 configuration={"hnsw": {"space": "cosine"}},
                 embedding_function=None,
             )
+            found = {record.id: record for of, record in rows if of == domain}
             collection.add(
-                ids=[record.id],
-                documents=[record.document],
-                metadatas=[dict(record.metadata)],
-                embeddings=[STAGING_VECTOR],
+                ids=[*found],
+                documents=[record.document for record in found.values()],
+                metadatas=[dict(record.metadata) for record in found.values()],
+                embeddings=[STAGING_VECTOR] * len(found),
             )
 
 
