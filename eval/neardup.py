@@ -90,7 +90,7 @@ class PairGate:
         if relation != RELATED or self.judge is None:
             return Compared(pair, _ending(relation), relation, cosine)
         said = self.judge.judge(pair.new, pair.old)
-        settled = relation_after(said, pair.new, pair.old) if said else RELATED
+        settled = relation_after(said, pair.new, pair.old, cosine) if said else RELATED
         return Compared(pair, _ending(settled), settled, cosine, said)
 
 

@@ -107,7 +107,7 @@ class Casebook:
         return case
 
     def _settled(self, case: Case, near: Neighbour, said: Judgement) -> Case:
-        relation = relation_after(said, case.group.lesson, near.curated.lesson)
+        relation = relation_after(said, case.group.lesson, near.curated.lesson, near.similarity)
         verdict = self.case(case.group, replace(near, relation=relation)).verdict
         if verdict.rule == RELATED:
             verdict = replace(verdict, reason=f"{verdict.reason}; {said.told()}")

@@ -1,7 +1,8 @@
 """A model's judgement on two lessons that rules call related.
 
 Covered: a judgement never drops a lesson that has a number, name, identifier or negation of
-its own; trouble is no judgement; three failures in a row end judging for the run.
+its own, and never clears one as near as a repetition or one that only exchanges words of the
+curated lesson; trouble is no judgement; three failures in a row end judging for the run.
 Not covered: whether the model is right: `lessons eval neardup --llm-url` measures that.
 """
 
@@ -15,6 +16,7 @@ from lessons_loop.filter.llm import HttpModel
 from lessons_loop.filter.models import Lesson
 from lessons_loop.promote.asking import AskModel
 from lessons_loop.promote.findings import Severity
+from lessons_loop.promote.folding import may_fold, may_release
 from lessons_loop.promote.judge_prompt import (
     JUDGE_PROMPT_VERSION,
     Word,
@@ -26,10 +28,10 @@ from lessons_loop.promote.records import Actor
 from lessons_loop.promote.similarity import (
     BROADER,
     CONFLICT,
+    DUP_THRESHOLD,
     DUPLICATE,
     RELATED,
     UNRELATED,
-    may_fold,
 )
 
 FAILURES_IN_A_ROW = 3
@@ -55,13 +57,19 @@ class Judgement(NamedTuple):
         return f"{self.actor.model} says {self.word.value}: {self.reason}"
 
 
-def relation_after(judgement: Judgement, new: Lesson, old: Lesson) -> str:
+def relation_after(judgement: Judgement, new: Lesson, old: Lesson, cosine: float) -> str:
     """Return the relation of a related pair once it is judged; related when it stays open.
 
-    The words alone can stop a model's `same`: what the rules see as other is never dropped.
+    The words of the two bound what a model's word brings about: see `folding`.
     """
     relation = _RELATIONS.get(judgement.word, RELATED)
-    return RELATED if relation == DUPLICATE and not may_fold(new, old) else relation
+    if relation == UNRELATED and cosine >= DUP_THRESHOLD:
+        return RELATED
+    if relation == DUPLICATE:
+        return relation if may_fold(new, old) else RELATED
+    if relation in (BROADER, UNRELATED):
+        return relation if may_release(new, old) else RELATED
+    return relation
 
 
 class PairJudge:

@@ -151,20 +151,6 @@ def repeats(new: Lesson, old: Lesson, cosine: float, threshold: float = DUP_THRE
     return cosine >= threshold and _repeats(new, old, words_of(new.text), words_of(old.text))
 
 
-def may_fold(new: Lesson, old: Lesson) -> bool:
-    """Say whether `new` could be `old` in other words: nothing in it that decides differs."""
-    mine, theirs = words_of(new.text), words_of(old.text)
-    forms = {word.form for word in theirs}
-    for word in missing(mine, theirs):
-        turns = {word.form, word.shown.casefold()} & TURNING
-        if word.hard or word.negated or word.form in forms or turns:
-            return False
-    if has_condition(old.text) and not has_condition(new.text):
-        return False
-    kept = not _takes_back(theirs) - _takes_back(mine) and _same_situation(new, old)
-    return kept and not contradicts(new.text, old.text)
-
-
 def adds_advice(full: Lesson, part: Lesson) -> bool:
     """Say whether `full` names or orders something that `part`, which it contains, does not."""
     added = missing(words_of(full.text), words_of(part.text))
@@ -188,14 +174,15 @@ def _repeats(new: Lesson, old: Lesson, mine: Sequence[Word], theirs: Sequence[Wo
         return False
     if has_condition(old.text) and not has_condition(new.text):
         return False
-    return not _takes_back(theirs) - _takes_back(mine) and _same_situation(new, old)
+    return not takes_back(theirs) - takes_back(mine) and same_situation(new, old)
 
 
-def _takes_back(words: Sequence[Word]) -> set[str]:
+def takes_back(words: Sequence[Word]) -> set[str]:
+    """Return the words that take something back, such as `except`."""
     return {word.shown.casefold() for word in words} & EXCEPTIONS
 
 
-def _same_situation(new: Lesson, old: Lesson) -> bool:
+def same_situation(new: Lesson, old: Lesson) -> bool:
     """Say whether the new trigger names nothing the old lesson does not name."""
     known = {word.form.casefold() for word in words_of(f"{old.trigger} ; {old.text}")}
     triggers = words_of(new.trigger)
