@@ -13,10 +13,13 @@ from lessons_loop.filter.events import Usage
 from lessons_loop.filter.inject import BLOCK_OPEN
 from lessons_loop.filter.lessons_filter import Filter, tick
 from lessons_loop.filter.models import Candidate, Record
-from lessons_loop.filter.server import parse_server
+from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.filter.store import StorePaths
+from lessons_loop.promote.initialise import initialise
+from lessons_loop.promote.intake import take_in
+from lessons_loop.promote.session import GateSettings, open_gate
 from support.chroma_server import ChromaServer, prepare, put_curated, rows_of
-from support.gate import HashEmbedder
+from support.gate import HUMAN, HashEmbedder
 from support.llm_server import LlmServer
 from support.outlet import model_reply, outlet_body
 from support.relay import FILTER_MAY, Relay, Spoilt
@@ -124,6 +127,22 @@ def test_everything_works_through_the_policy(url, chroma_server):
     assert SERIALS in blocks[0] and relay.refused == []
     assert {call.token for call in relay.calls} == {f"Bearer {TOKEN}"}
     assert "serial_key" in staged(url)[0].lesson.text and len(used(url)) == 1
+
+
+def test_what_the_gate_publishes_is_recalled(store_url, tmp_path):
+    made = [lesson.lesson.model_copy(update={"source": "taught"}) for lesson in shelf()]
+    initialise(store_url, ["sql"], EMBEDDER, tmp_path / "state")
+    with open_gate(GateSettings(store_url, "sql", tmp_path / "state", EMBEDDER)) as gate:
+        take_in(gate, [(lesson, lesson.key[:12]) for lesson in made], HUMAN)
+
+    async def play(chat):
+        return await chat.ask(), chat.filter.backend.reader.loaded.recall.floor
+
+    blocks, floor = scene(Chat(store_url), play)
+    with contextlib.closing(open_server(parse_server(store_url), "curated")) as client:
+        told = client.get_collection("sql-lessons", embedding_function=None).metadata
+    assert floor == told["floor"] > 0
+    assert SERIALS in blocks[0]
 
 
 def test_forbidden_calls_would_be_seen(url, chroma_server):
