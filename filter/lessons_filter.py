@@ -20,7 +20,7 @@ from lessons_loop.filter.host import store_folder, store_setting
 from lessons_loop.filter.inject import block, has_block, inject, reference
 from lessons_loop.filter.learner import Exchange, Learner
 from lessons_loop.filter.models import Curated
-from lessons_loop.filter.question import read_question
+from lessons_loop.filter.question import only_thanks, read_question
 from lessons_loop.filter.reader import CuratedReader, keep_refreshed
 from lessons_loop.filter.recaller import Limits, Recaller
 from lessons_loop.filter.server import is_server, parse_server, server_token
@@ -173,24 +173,10 @@ class Filter:
             lessons_log.info("recall: %d lessons in %.0f ms", len(lessons), spent)
         if not lessons:
             return body
-        return self._injected(
-            body,
-            lessons,
-            metadata,
-            emitter if valves.show_lessons and chosen.show_lessons else None,
-        )
-
-    def _injected(
-        self,
-        body: Body,
-        lessons: tuple[Curated, ...],
-        metadata: Body | None,
-        emitter: Emitter | None,
-    ) -> Body:
-        text = block(lessons)
+        text, asked = block(lessons), not only_thanks(question)
         if isinstance(metadata, dict):
-            metadata[CARRIER] = carried(lessons, text)
-        if emitter is not None:
+            metadata[CARRIER] = carried(lessons, text, used=asked)
+        if emitter is not None and asked and valves.show_lessons and chosen.show_lessons:
             self.worker.spawn(lambda: show(emitter, lessons))
         return inject(body, text)
 
@@ -237,10 +223,13 @@ def limits_of(valves: LessonsValves) -> Limits:
     return Limits(top_k, budget, valves.floor(), seconds, valves.rerank)
 
 
-def carried(lessons: tuple[Curated, ...], text: str) -> Body:
-    """Return what the later hooks of the same answer need; plain JSON values."""
+def carried(lessons: tuple[Curated, ...], text: str, *, used: bool) -> Body:
+    """Return what the later hooks of the same answer need; plain JSON values.
+
+    Lessons that only stay for the prompt's sake, under thanks, are not `used`.
+    """
     keys: dict[str, list[str]] = {}
-    for lesson in lessons:
+    for lesson in lessons if used else ():
         keys.setdefault(lesson.lesson.domain, []).append(lesson.key)
     return {"block": text, "keys": keys, "texts": [lesson.lesson.text for lesson in lessons]}
 

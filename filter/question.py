@@ -145,6 +145,8 @@ def word_count(text: str) -> int:
 
 def only_thanks(question: Question) -> bool:
     """Say whether the user only thanks or confirms; a `yes` to a question asks for more."""
+    if not question.earlier:
+        return False
     answered = question.earlier[-1].rstrip()[-1:] not in ("?", "？")
     short = len(_WORDS.findall(question.text)) <= THANKS_WORDS
     return short and answered and "?" not in question.text and accepts(question.text)

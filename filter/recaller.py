@@ -17,7 +17,7 @@ from lessons_loop.filter.errors import EmbeddingMismatch, EmbedError, LessonsErr
 from lessons_loop.filter.host import HostEmbedder
 from lessons_loop.filter.lexical import Scores
 from lessons_loop.filter.models import Curated
-from lessons_loop.filter.question import Asked, Question, views
+from lessons_loop.filter.question import Asked, Question, only_thanks, views
 from lessons_loop.filter.reader import CuratedReader, Loaded
 from lessons_loop.filter.recall import RecallIndex, score, select
 from lessons_loop.filter.rerank import Reranker
@@ -68,6 +68,8 @@ class Recaller:
         loaded = self.reader.loaded or await self.reader.first_load(limits.seconds)
         if loaded is None or not loaded.recall.keys or not asked.texts:
             return ()
+        if only_thanks(question) and (same := self._again(loaded.recall, chat)):
+            return same[: limits.top_k]
         vectors = await self._vectors(loaded, asked.texts, app, deadline)
         recall, floor = loaded.recall, floor_for(loaded.recall, limits, vectors)
         scores = await self._scored(recall, asked, vectors)
@@ -168,6 +170,11 @@ class Recaller:
         if len(recall.keys) * len(asked.texts) <= SMALL_ENOUGH:
             return score(recall, asked.texts, vectors, asked.follow_up)
         return await asyncio.to_thread(score, recall, asked.texts, vectors, asked.follow_up)
+
+    def _again(self, recall: RecallIndex, chat: str) -> tuple[Curated, ...]:
+        """Return what the chat was shown last: thanks are no reason to change its prompt."""
+        keys = [key for key in self.shown.get(chat, ()) if key in recall.places]
+        return tuple(recall.lesson(recall.places[key]) for key in keys)
 
     def _remember(self, chat: str, chosen: tuple[Curated, ...]) -> None:
         if not chat or not chosen:

@@ -56,6 +56,13 @@ class Chat:
         )
 
 
+def turns(*texts):
+    """Return a body with these questions and answers, taken in turns."""
+    roles = ("user", "assistant")
+    messages = [{"role": roles[i % 2], "content": text} for i, text in enumerate(texts)]
+    return {"model": "m", "messages": messages}
+
+
 def blocks(body):
     return [m["content"] for m in body["messages"] if BLOCK_OPEN in str(m["content"])]
 
@@ -507,3 +514,19 @@ def test_fingerprint_is_taken_while_the_lessons_are_read(root):
     asyncio.run(scene())
     assert begun == [1]
     assert [len(texts) for texts in chat.request.app.calls] == [8, 1, 1]
+
+
+def test_thanks_keep_the_block_and_show_nothing(root):  # T-03
+    chat = Chat(root)
+
+    async def two_turns():
+        first = await chat.inlet(ASKED)
+        await chat.filter.worker.settle(5)
+        chat.events.clear()
+        thanked = await chat.inlet(body=turns(ASKED, "1,481 hours.", "Great, thank you."))
+        await chat.filter.worker.settle(5)
+        return first, thanked
+
+    first, thanked = asyncio.run(two_turns())
+    assert blocks(thanked) == blocks(first) != []
+    assert chat.events == [] and chat.metadata[CARRIER]["keys"] == {}

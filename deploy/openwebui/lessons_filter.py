@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: bf1afec7af858c70554207783272b7a8d7e193b1c22c2086f2ed0596eb1df5b5
+source_digest: 63c08505528064741139fb35108a67313896c8c7a596f3a5e8e7bb8a45027f4e
 """
 
 from __future__ import annotations
@@ -2245,6 +2245,9 @@ _LEXICAL_STATES = (
     ),
 )
 """The one pair of states that people name in many ways; lessons say enabled or disabled."""
+_LEXICAL_STATE_ROOTS = tuple(
+    "enabl disabl turn switch activ aktiv ativ attiv habilit schalt".split()
+) + ("s on", "e on", "s off", "e off", "l off")
 IDENTIFIER_WEIGHT = 1.6
 """Names with digits, dots or underscores say more than plain words."""
 LEAST_TEXTS = 50
@@ -2305,8 +2308,15 @@ def terms(text: str) -> set[str]:
                 found.update(bigrams(piece))
             elif piece not in STOP_WORDS and (len(piece) > 1 or piece.isdigit()):
                 found.add(stem(piece))
-    found.update(state for state, said in _LEXICAL_STATES if said.search(plain))
-    return found
+    return found | states(plain)
+
+
+def states(text: str) -> set[str]:
+    """Return the states a text speaks of; a look for their roots first halves the cost."""
+    lower = text.lower()
+    if not any(root in lower for root in _LEXICAL_STATE_ROOTS):
+        return set()
+    return {state for state, said in _LEXICAL_STATES if said.search(lower)}
 
 
 def weight_of(term: str) -> float:
@@ -2571,6 +2581,20 @@ MASK_RULES = (
             r"(?:is|was|to|as|ist|lautet|est|es|é)\s{1,3}[\"'`]?(?P<value>[^\s\"'`]{8,300})"
         ),
         accept=_is_strong,
+    ),
+    MaskRule(
+        "password",
+        re.compile(
+            r"(?i)\b(?:user(?:name)?|login|account)\s\S{1,60}\s(?:and|with|und|mit|et|y)\s"
+            r"(?:pass|pw)\s(?P<value>[^\s\"'`]{8,200})"
+        ),
+        accept=_is_strong,
+    ),
+    MaskRule(
+        "licence key",
+        re.compile(
+            r"\b(?=[A-Z0-9-]{0,47}\d)(?=[A-Z0-9-]{0,47}[A-Z])(?:[A-Z0-9]{4,6}-){3,7}[A-Z0-9]{4,6}\b"
+        ),
     ),
     MaskRule(
         "cookie",
@@ -3591,6 +3615,8 @@ def word_count(text: str) -> int:
 
 def only_thanks(question: Question) -> bool:
     """Say whether the user only thanks or confirms; a `yes` to a question asks for more."""
+    if not question.earlier:
+        return False
     answered = question.earlier[-1].rstrip()[-1:] not in ("?", "？")
     short = len(_WORDS.findall(question.text)) <= THANKS_WORDS
     return short and answered and "?" not in question.text and accepts(question.text)
@@ -6393,6 +6419,8 @@ class Recaller:
         loaded = self.reader.loaded or await self.reader.first_load(limits.seconds)
         if loaded is None or not loaded.recall.keys or not asked.texts:
             return ()
+        if only_thanks(question) and (same := self._again(loaded.recall, chat)):
+            return same[: limits.top_k]
         vectors = await self._vectors(loaded, asked.texts, app, deadline)
         recall, floor = loaded.recall, floor_for(loaded.recall, limits, vectors)
         scores = await self._scored(recall, asked, vectors)
@@ -6493,6 +6521,11 @@ class Recaller:
         if len(recall.keys) * len(asked.texts) <= SMALL_ENOUGH:
             return score(recall, asked.texts, vectors, asked.follow_up)
         return await asyncio.to_thread(score, recall, asked.texts, vectors, asked.follow_up)
+
+    def _again(self, recall: RecallIndex, chat: str) -> tuple[Curated, ...]:
+        """Return what the chat was shown last: thanks are no reason to change its prompt."""
+        keys = [key for key in self.shown.get(chat, ()) if key in recall.places]
+        return tuple(recall.lesson(recall.places[key]) for key in keys)
 
     def _remember(self, chat: str, chosen: tuple[Curated, ...]) -> None:
         if not chat or not chosen:
@@ -6889,24 +6922,10 @@ class Filter:
             lessons_log.info("recall: %d lessons in %.0f ms", len(lessons), spent)
         if not lessons:
             return body
-        return self._injected(
-            body,
-            lessons,
-            metadata,
-            emitter if valves.show_lessons and chosen.show_lessons else None,
-        )
-
-    def _injected(
-        self,
-        body: Body,
-        lessons: tuple[Curated, ...],
-        metadata: Body | None,
-        emitter: Emitter | None,
-    ) -> Body:
-        text = block(lessons)
+        text, asked = block(lessons), not only_thanks(question)
         if isinstance(metadata, dict):
-            metadata[CARRIER] = carried(lessons, text)
-        if emitter is not None:
+            metadata[CARRIER] = carried(lessons, text, used=asked)
+        if emitter is not None and asked and valves.show_lessons and chosen.show_lessons:
             self.worker.spawn(lambda: show(emitter, lessons))
         return inject(body, text)
 
@@ -6953,10 +6972,13 @@ def limits_of(valves: LessonsValves) -> Limits:
     return Limits(top_k, budget, valves.floor(), seconds, valves.rerank)
 
 
-def carried(lessons: tuple[Curated, ...], text: str) -> Body:
-    """Return what the later hooks of the same answer need; plain JSON values."""
+def carried(lessons: tuple[Curated, ...], text: str, *, used: bool) -> Body:
+    """Return what the later hooks of the same answer need; plain JSON values.
+
+    Lessons that only stay for the prompt's sake, under thanks, are not `used`.
+    """
     keys: dict[str, list[str]] = {}
-    for lesson in lessons:
+    for lesson in lessons if used else ():
         keys.setdefault(lesson.lesson.domain, []).append(lesson.key)
     return {"block": text, "keys": keys, "texts": [lesson.lesson.text for lesson in lessons]}
 
