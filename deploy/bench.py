@@ -1,9 +1,10 @@
 """`make bench`: every figure with its spread, as a table or as JSON.
 
-    python -m lessons_loop.deploy.bench [--quick] [--json FILE] [--only local|chat]
+    python -m lessons_loop.deploy.bench [--quick] [--large] [--json FILE|-] [--only PART]
 
-Machines differ and are noisy: read ratios and spreads. Covered: hooks, published
-file, event loop, first token. Not covered: a store on a server, several workers.
+Machines differ and are noisy: read ratios and spreads; the same small piece of work is
+timed first and last and tells how noisy this one was. Covered: hooks, prompt prefix,
+published file, event loop, first token. Not covered: a store on a server, several workers.
 """
 
 from __future__ import annotations
@@ -13,73 +14,132 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from lessons_loop.deploy.bench_chat import first_token_figures
-from lessons_loop.deploy.bench_local import (
-    Figure,
-    inlet_figures,
-    load_figures,
-    outlet_figures,
-    stall_figures,
-)
+from lessons_loop.deploy.bench_figures import Figure, milliseconds
+from lessons_loop.deploy.bench_local import load_figures, outlet_figures, stall_figures
+from lessons_loop.deploy.bench_prefix import prefix_figures
+from lessons_loop.deploy.bench_recall import recall_figures
+from lessons_loop.deploy.progress import Stages
 from lessons_loop.filter.errors import LessonsError
 
-SIZES = (100, 1_000, 10_000, 100_000)
+SIZES = (100, 1_000, 10_000)
+LARGE = 100_000
+WIDTH = 80
+PARTS = ("recall", "prefix", "local", "chat")
 
 
-def parts(quick: bool, only: str) -> list[tuple[str, Callable[[], list[Figure]]]]:
+class Part(NamedTuple):
+    """Something to measure."""
+
+    part: str
+    title: str
+    measure: Callable[[], list[Figure]]
+
+
+def parts(*, quick: bool, large: bool, only: str) -> list[Part]:
     """Return what is to be measured, in order."""
-    sizes = SIZES[:3] if quick else SIZES
-    local: list[tuple[str, Callable[[], list[Figure]]]] = [
-        ("inlet without embedding", lambda: inlet_figures(sizes, 100 if quick else 400)),
-        ("outlet", outlet_figures),
-        ("published file", load_figures),
-        ("event loop", stall_figures),
+    sizes = (*SIZES, LARGE) if large else SIZES
+    every = [
+        Part(
+            "recall", "recall, numpy, Chroma", lambda: recall_figures(sizes, 60 if quick else 300)
+        ),
+        Part("prefix", "prompt prefix over chats of ten turns", prefix_figures),
+        Part("local", "outlet", lambda: outlet_figures(40 if quick else 200)),
+        Part("local", "published file", load_figures),
+        Part("local", "stalls of the event loop", stall_figures),
+        Part(
+            "chat", "first token, real Open WebUI", lambda: first_token_figures(8 if quick else 30)
+        ),
     ]
-    chat = [("first token, real Open WebUI", lambda: first_token_figures(10 if quick else 40))]
-    return (local if only != "chat" else []) + (chat if only != "local" else [])
+    return [part for part in every if only in ("", part.part)]
 
 
-def as_table(figures: list[Figure]) -> Table:
+def noise(when: str, runs: int = 300) -> Figure:
+    """Time the same small piece of work: what its spread is, the machine makes."""
+    one = np.random.default_rng(7).normal(size=(200, 200))
+    seconds = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        np.einsum("ij,jk->ik", one, one[:, :8])
+        seconds.append(time.perf_counter() - started)
+    return milliseconds(f"the same small work, {when}", seconds)
+
+
+def as_table(figures: Sequence[Figure]) -> Table:
     """Return the figures as a table that fits 80 columns."""
     table = Table(box=None, pad_edge=False)
-    table.add_column("milliseconds, unless named", overflow="fold")
-    for name in ("min", "median", "p99", "runs"):
-        table.add_column(name, justify="right")
-    table.add_column("wanted")
+    table.add_column("", overflow="fold")
+    for name in ("min", "median", "p99"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("runs", justify="right", no_wrap=True)
+    table.add_column("wanted", overflow="fold")
     for figure in figures:
-        numbers = [f"{value:,.2f}" for value in (figure.low, figure.median, figure.p99)]
-        table.add_row(figure.name, *numbers, str(figure.runs), figure.limit)
+        numbers = [number(value) for value in (figure.low, figure.median, figure.high)]
+        table.add_row(figure.name, *numbers, figure.unit, str(figure.runs), figure.limit)
     return table
+
+
+def number(value: float) -> str:
+    """Return three telling digits."""
+    return f"{value:,.2f}" if value < 10 else f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
+
+
+def as_json(figures: Sequence[Figure]) -> str:
+    """Return the figures and what they were measured on."""
+    host = {
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "load": [round(value, 2) for value in os.getloadavg()],
+    }
+    return json.dumps({"host": host, "figures": [figure._asdict() for figure in figures]}, indent=1)
+
+
+def measured(chosen: Sequence[Part]) -> list[Figure]:
+    """Measure one part after another, telling on stderr which."""
+    stages = Stages()
+    stages.note(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the start")
+    figures = [noise("first")]
+    for part in chosen:
+        with stages.stage(f"measuring {part.title}", part.title):
+            figures += part.measure()
+    return [*figures, noise("last")]
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer runs")
+    parser.add_argument("--large", action="store_true", help="100,000 lessons too (minutes more)")
+    parser.add_argument("--json", metavar="FILE", help="write JSON there; - prints it alone")
+    parser.add_argument("--only", choices=PARTS, default="", help="measure one part")
+    return parser.parse_args()
 
 
 def main() -> int:
     """Measure, print, and write JSON where asked."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer runs, up to 10,000 lessons")
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
-    parser.add_argument("--only", choices=["local", "chat"], default="", help="measure one half")
-    args = parser.parse_args()
+    args = arguments()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    console, progress = Console(width=80), Console(stderr=True)
-    figures: list[Figure] = []
     try:
-        for name, measure in parts(args.quick, args.only):
-            progress.print(f"measuring: {name} ...", highlight=False)
-            figures += measure()
+        figures = measured(parts(quick=args.quick, large=args.large, only=args.only))
     except LessonsError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    console.print(as_table(figures))
+    if args.json == "-":
+        print(as_json(figures))
+        return 0
+    Console(width=WIDTH, highlight=False).print(as_table(figures))
     if args.json:
-        rows = [figure._asdict() for figure in figures]
-        host = {"python": platform.python_version(), "cores": os.cpu_count()}
-        args.json.write_text(json.dumps({"host": host, "figures": rows}, indent=1) + "\n")
+        Path(args.json).write_text(as_json(figures) + "\n", "utf-8")
     return 0
 
 

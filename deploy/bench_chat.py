@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from lessons_loop.deploy.bench_local import Figure, spread
+from lessons_loop.deploy.bench_figures import Figure, milliseconds
 from lessons_loop.deploy.local import PLUGIN_ID, Options, Running, local_run
 from lessons_loop.deploy.progress import Stages
 from lessons_loop.filter.errors import LessonsError
@@ -27,9 +27,9 @@ def first_token_figures(pairs: int) -> list[Figure]:
     off, on = [a for a, _ in timed], [b for _, b in timed]
     added = [b - a for a, b in timed]
     return [
-        spread("first token without the plugin", off),
-        spread("first token with the plugin, lessons recalled", on),
-        spread("  added by the plugin, paired", added, "median <= 30"),
+        milliseconds("first token without the plugin", off),
+        milliseconds("first token with the plugin, lessons recalled", on),
+        milliseconds("  added by the plugin, paired", added, "median <= 30"),
     ]
 
 
