@@ -199,6 +199,20 @@ MASK_RULES = (
         accept=_is_strong,
     ),
     MaskRule(
+        "password",
+        re.compile(
+            r"(?i)\b(?:user(?:name)?|login|account)\s\S{1,60}\s(?:and|with|und|mit|et|y)\s"
+            r"(?:pass|pw)\s(?P<value>[^\s\"'`]{8,200})"
+        ),
+        accept=_is_strong,
+    ),
+    MaskRule(
+        "licence key",
+        re.compile(
+            r"\b(?=[A-Z0-9-]{0,47}\d)(?=[A-Z0-9-]{0,47}[A-Z])(?:[A-Z0-9]{4,6}-){3,7}[A-Z0-9]{4,6}\b"
+        ),
+    ),
+    MaskRule(
         "cookie",
         re.compile(
             r"(?i)(?<![a-z])cookie[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?P<value>[^\s=]{1,80}=[^\n\"']{6,4000})"

@@ -60,6 +60,7 @@ _CLAUSE = re.compile(
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
+_IDENTIFIER = re.compile(r"\w*_\w*")
 _SKIPPED = word_set(
     "always only first please also just explicitly instead rather better simply either and or "
     "next finally afterwards additionally where necessary possible preferably generally"
@@ -146,7 +147,7 @@ _ORDERS = {
     "zh": "使用|请|应|需|避免|不要|勿|用|设置|设为|添加|检查|查询|读取"
     "|调用|改为|必须|先|将|把|限制|转换|过滤",
     "ja": "てください|こと|せよ|しろ|なさい|べき|使う|使え|避け|する[。、]|るな|設定|指定"
-    r"|(?<!で)(?<!ま)(?<!であ)(?<!てい)(?<!があ)[うくすつむる][。]?$|ない[。]?$",
+    r"|^(?!.*(?<![でに])は).*(?<!で)(?<!ま)(?<!であ)(?<!てい)(?<!があ)[うくすつむる][。]?$|ない[。]?$",
 }
 _ORDER_FORMS = {code: re.compile(form, re.IGNORECASE) for code, form in _ORDERS.items()}
 
@@ -186,7 +187,8 @@ def _english_mood(text: str) -> Mood:
 
 
 def _instructs(clause: str) -> bool:
-    words = [word.casefold().replace("’", "'") for word in _WORD.findall(clause)]
+    plain = _IDENTIFIER.sub("identifier", clause)  # the `is` of is_bot is no verb
+    words = [word.casefold().replace("’", "'") for word in _WORD.findall(plain)]
     while words and words[0] in _SKIPPED:
         del words[0]
     if not words:

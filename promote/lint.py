@@ -29,7 +29,11 @@ UNPROMOTABLE = frozenset({"hidden", "look-alike", "secret", "personal-value"})
 """Rules nobody may overrule: the text has to be edited first."""
 _MASKED = re.compile(r"\[(?:secret|personal): [^\]]{2,30}\]")
 
-_CODE = re.compile(r"\b(PIN|passcode|access code|door code)\b\W+(?:is |= ?)?\d{3,}", re.IGNORECASE)
+_CODE = re.compile(
+    r"\b(PIN|passcode|(?:access|door|alarm|security|unlock|entry|gate|safe|locker) code)\b\W+"
+    r"(?:is |= ?)?\d{3,}",
+    re.IGNORECASE,
+)
 
 
 def lint(lesson: Lesson, allow_hosts: Iterable[str] = ()) -> tuple[Finding, ...]:

@@ -41,7 +41,7 @@ _IGNORE_ELSEWHERE = re.compile(
 )
 _ORDERS_MODEL = re.compile(
     r"\b(?:from now on|you are (?:now|no longer)|pretend (?:to be|you)|act as (?:an?|the|if)"
-    r"|role-?play"
+    r"|role-?play|you are in (?:\w+ ){1,3}mode"
     r"|jailbr\w+|developer mode|do anything now|unrestricted mode|no restrictions|god mode)\b"
     r"|\b(?:always|never) (?:recommend|mention|suggest|praise|advertise|say|claim|refuse|answer)\b"
     r"|\bas an? (?:ai|language model|assistant)\b|\bthe (?:assistant|chatbot|llm) (?:must"
@@ -120,6 +120,7 @@ _ROLE_TAG = re.compile(
     r"</?\s*(?:system|assistant|developer|human|instructions?|lessons?|lesson-?\w*|tool_?calls?"
     r"|candidate)\b[^>]*>"
     r"|<\|[^|>]{1,40}\|>|\[/?INST\]|<</?SYS>>|^\s*#{2,}\s*(?:system|instruction|user|assistant)"
+    r"|^\W*(?:system|assistant|developer)\s*:\s*(?:you|please|ignore|from|do)\b"
     r"|(?-i:(?:^|[.;!\s])(?:SYSTEM|ASSISTANT|ADMIN|DEVELOPER|OPERATOR|REVIEWER)\s*:)",
     _I | re.MULTILINE,
 )
@@ -146,6 +147,15 @@ _SUSPECT = re.compile(
     r" (?:comparisons?|recommendations?|answers?|reviews?|lists?)\b"
     r"|\b(?:ignor\w*|disregard\w*|bypass\w*|circumvent\w*|evade|override|skip)\W+(?:\w+\W+){0,4}"
     r"(?:operators?|admin\w*|owners?|approvals?|reviews?|permissions?|consent|access checks?)\b"
+    r"|\b(?:pass|forward|send|route|hand|redirect)\W+(?:\w+\W+){0,2}"
+    r"(?:questions?|requests?|messages?|conversations?|chats?)\b"
+    r"|(?:^|[.;:] |\band |\bto |\bthen )(?:answer|reply|respond) (?:only|always|never|in|with)\b"
+    r"|\bantworte\w* (?:immer|nur|stets)\b"
+    r"|\b(?:so|nur|immer|stets|damit) antworten\b|\brépond\w* (?:toujours|uniquement)\b"
+    r"|\bresponde\w* (?:siempre|solo|sólo)\b"
+    r"|\b(?:whatever|no matter what) (?:the )?(?:users?|people|somebody|anyone)"
+    r" (?:asks?|says?|wants?)\b"
+    r"|(?:无论|不管).{0,8}(?:问|说|要求)什么"
     r"|\btracking (?:pixels?|links?|codes?)\b|\bweb ?bugs?\b"
     r"|\b(?:send|forward|post|mail|upload|copy)\W+(?:\w+\W+){0,8}to (?:the |an? )?(?:\w+ )?"
     r"(?:channel|mailbox|inbox|address|recipient|third part\w+|external \w+)\b",
@@ -257,6 +267,8 @@ _UNSAFE = (
     r"\b(?:disabl\w+|turn\w* off|switch\w* off|deactivat\w+|bypass\w*|skip\w*|suppress\w*"
     r"|remov\w+|weaken\w*|drop\w*|relax\w*|lift\w*|omit\w*"
     rf"|stop(?:ping)?)\s+(?:the |all |any |its |every )?{_PROTECTION}",
+    r"\b(?:security|tls|ssl|verification|validation|auth\w*|encryption|firewall|fsync)\W+"
+    r"(?:\w+\W+){0,3}(?:off|none|false|disabled)\b",
     rf"\b(?:without|ignor\w+)\s+(?:the |any |all )?{_PROTECTION}",
     r"\b(?:delet\w*|remov\w*|wip\w+|eras\w+|purg\w+|destroy\w*|strip\w*|overwrit\w+|reset\w*"
     r"|clear\w*|drop\w*)\s+"

@@ -9,7 +9,8 @@ from lessons_loop.filter.models import Kind, Lesson
 from lessons_loop.filter.terms import without_plain_days
 from lessons_loop.promote.findings import Finding, holds, rejects
 from lessons_loop.promote.imperative import Mood, mood_of
-from lessons_loop.promote.language import guess_language, word_set
+from lessons_loop.promote.language import guess_language
+from lessons_loop.promote.specifics import names_in_lesson, trade_words
 
 _I = re.IGNORECASE
 _MOODS = {
@@ -95,7 +96,10 @@ _POINTERS = re.compile(
     r"|\b(?:as|see|mentioned|described|shown|listed|discussed|stated|explained|seen|noted)"
     r" (?:above|before|below|earlier|previously|already)\b|\bsee previous\b|\bthe above\b"
     r"|\bas (?:discussed|mentioned|agreed|requested|suggested|noted)\b"
-    r"|\bthis (?:user|customer|conversation|chat|session|thread|assistant)\b|\bthe user['’]s\b"
+    r"|\bthis (?:user|customer|conversation|chat|session|thread|assistant)\b"
+    r"|\bthe (?:user|customer|client)['’]s\b"
+    r"|\bthe (?:previous|last|earlier|other|same|current) (?:chat|conversation|session|discussion"
+    r"|question|answer|message|reply)\b"
     r"|\bthe (?:user|customer|assistant) (?:\w+ed|wants?|said|says|asks?|needs?|likes?|gave|told"
     r"|has|prefers|mentions?)\b"
     r"|\bin (?:this|the current|the present|our) (?:chat|conversation|case|session|thread"
@@ -181,22 +185,19 @@ _UNIVERSAL = re.compile(
 )
 _SWEEPING = re.compile(r"always|never|some\w*.*|another .*", _I)
 """Words a person has to look at; the others in `_UNIVERSAL` reject."""
-_ANCHOR = re.compile(
-    r"[A-Za-z]*[a-z][A-Z]\w*|\w*_\w+|\w+\(\)|`[^`]+`|'[^']{2,}'|\"[^\"]+\""
-    r"|(?<!\w)--?[a-z][\w-]+|/\w+|\w+=\w*|\d{2,}"
-    r"|\b[A-Z]{2,}\w*|(?<=[a-z,] )[A-Z][a-z]+\w*|\w+\.\w+"
-)
-_GENERIC_NAMES = word_set("API APIs SQL HTTP JSON URL URLs DB ID IDs LLM AI CSV UI OK REST IT")
 
 
 def find_breadth(lesson: Lesson) -> Iterator[Finding]:
     """Yield a finding for advice about everything."""
     if _GENERIC_TRIGGER.match(lesson.trigger):
         yield rejects("over-broad", "its trigger fits any question")
-    named = _ANCHOR.findall(f"{lesson.text} | {lesson.trigger}")
-    if not set(named) - _GENERIC_NAMES and (found := _UNIVERSAL.search(lesson.text)):
+    if names_in_lesson(lesson.text, lesson.trigger):
+        return
+    if found := _UNIVERSAL.search(lesson.text):
         rule = holds if _SWEEPING.fullmatch(found.group()) else rejects
         yield rule("over-broad", f"speaks of everything and names nothing: '{found.group()}'")
+    elif len(trade_words(lesson.text, lesson.trigger)) < 2:
+        yield holds("over-broad", "names no system, identifier or value it is about")
 
 
 _AMOUNT = re.compile(
@@ -205,11 +206,13 @@ _AMOUNT = re.compile(
 )
 _CASE = re.compile(
     r"\b(?:order|ticket|invoice|customer|charge|case|patient|incident|request|booking|account"
-    r"|employee|work order|machine"
+    r"|employee|work order|machine|mail|e-mail|message|article|device|sensor|vehicle|policy|claim"
+    r"|document|parcel|delivery"
     r"|shipment|contract|payment|refund|user|run|job)s? (?:no\.? ?|number |nr\.? ?|id "
     r"|#)?#?(?!19\d\d|20\d\d)\d{3,}\b"
     r"|\b(?!ISO|RFC|CVE|SHA|UTF|COVID|MD|AES|RSA|EU|US|MIMIC|GPT|SQL)[A-Z]{2,6}-\d{3,6}\b"
     r"|\b[a-z]{1,12}-(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,20}\b|\b[0-9a-f]{32,64}\b"
+    r"|\b(?:pod|job|node)s?[ /](?=\S*\d)[a-z][a-z0-9.]*(?:-[a-z0-9.]+){2,}"
     r"|\b[a-z]{2,4}_(?=\w*\d)(?=\w*[A-Z])[A-Za-z0-9]{8,}\b"
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b",
 )
