@@ -24,28 +24,26 @@ _LEXICAL_PIECE = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
 _LEXICAL_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _LEXICAL_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _LEXICAL_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
-_LEXICAL_STATES = (
-    (
-        "enabl",
-        re.compile(
-            r"\benabl(?:e[ds]?|ing)\b|\b(?:switch|turn)\w*\s+(?:\w+\s+){0,2}on\b|\b(?:is|are|was)\s+on\s*(?=[.,;:!?)]|$)"
-            r"|\bactivat(?:ed|e|ing)\b|\b(?:eingeschaltet|einschalten|aktivier\w+)"
-            r"|\bactiv(?:é|er|ada|ado)\w*|\bhabilitad\w+|\bativad\w+|\battivat\w+",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        "disabl",
-        re.compile(
-            r"\bdisabl(?:e[ds]?|ing)\b|\b(?:switch|turn)\w*\s+(?:\w+\s+){0,2}off\b|\b(?:is|are|was|still)\s+off\b"
-            r"|\b(?:not|never|n't)\s+(?:enabled|activated|switched on|turned on)\b"
-            r"|\bdeactivat(?:ed|e|ing)\b|\b(?:ausgeschaltet|abgeschaltet|ausschalten|deaktivier\w+)"
-            r"|\bdésactiv\w+|\bdesactivad\w+|\bdeshabilitad\w+|\bdesativad\w+|\bdisattivat\w+",
-            re.IGNORECASE,
-        ),
-    ),
+_LEXICAL_OFF = re.compile(
+    r"\b(?:switch|turn)\w*\s+((?:\w+\s+){0,3})off\b|\b(?:is|are|was|still)\s+off\b"
+    r"|(?:\bnot|\bnever|n't)\s+(?:enabled|activated|(?:switched|turned)\s+on)\b"
+    r"|\bdisabl(?:es?|ing)\b|\bdeactivat(?:ed?|es|ing)\b"
+    r"|\b(?:ausgeschaltet|abgeschaltet|ausschalten|deaktivier\w+)|\bdésactiv\w+"
+    r"|\bdesactivad\w+|\bdeshabilitad\w+|\bdesativad\w+|\bdisattivat\w+",
+    re.IGNORECASE,
+)
+_LEXICAL_ON = re.compile(
+    r"\b(?:switch|turn)\w*\s+((?:\w+\s+){0,3})on\b|\b(?:is|are|was)\s+on\s*(?=[.,;:!?)]|$)"
+    r"|\benabl(?:es?|ing)\b|\bactivat(?:ed?|es|ing)\b"
+    r"|\b(?:eingeschaltet|einschalten|aktivier\w+)|\bactiv(?:é|er|ada|ado)\w*"
+    r"|\bhabilitad\w+|\bativad\w+|\battivat\w+",
+    re.IGNORECASE,
 )
 """The one pair of states that people name in many ways; lessons say enabled or disabled."""
+_LEXICAL_STATE_ROOTS = (
+    *("enabl", "disabl", "turn", "switch", "activ", "aktiv", "ativ", "attiv", "habilit", "schalt"),
+    *("s on", "e on", "s off", "e off", "l off"),
+)
 IDENTIFIER_WEIGHT = 1.6
 """Names with digits, dots or underscores say more than plain words."""
 LEAST_TEXTS = 50
@@ -94,7 +92,7 @@ def stem(word: str) -> str:
 def terms(text: str) -> set[str]:
     """Return the terms of a text: words, whole identifiers, their pieces."""
     found: set[str] = set()
-    plain = _LEXICAL_THOUSANDS.sub("", scrub(text))
+    plain = states(_LEXICAL_THOUSANDS.sub("", scrub(text)))
     for match in _LEXICAL_TERM.finditer(plain):
         raw = match.group()
         spaced = _LEXICAL_CAMEL.sub(" ", raw)
@@ -106,8 +104,18 @@ def terms(text: str) -> set[str]:
                 found.update(bigrams(piece))
             elif piece not in STOP_WORDS and (len(piece) > 1 or piece.isdigit()):
                 found.add(stem(piece))
-    found.update(state for state, said in _LEXICAL_STATES if said.search(plain))
     return found
+
+
+def states(text: str) -> str:
+    """Return the text with enabled or disabled for whatever means the same.
+
+    A look for the roots of such words first saves most of the cost.
+    """
+    lower = text.lower()
+    if not any(root in lower for root in _LEXICAL_STATE_ROOTS):
+        return text
+    return _LEXICAL_ON.sub(r" \1enabled ", _LEXICAL_OFF.sub(r" \1disabled ", text))
 
 
 def weight_of(term: str) -> float:

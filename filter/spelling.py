@@ -1,6 +1,7 @@
 """The word a misspelt one was meant to be: one letter too many, missing, changed or swapped.
 
-Bounded: only words with the same first letter and nearly the same length are compared.
+Bounded: one mistake leaves the first two letters or the last two as they are, so only
+words that share either and have nearly the same length are compared.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from collections.abc import Iterable, Mapping
 
 MISSPELT_LENGTH = 5
 """Letters from which a word is looked up: shorter ones are too often another word."""
-Spellings = Mapping[tuple[str, int], list[str]]
-"""First letter and length to the words."""
+Spellings = Mapping[tuple[int, str], list[str]]
+"""Length and the first two letters, or minus the length and the last two, to the words."""
 
 
 def build_spellings(words: Iterable[str]) -> Spellings:
     """Group the plain words that are long enough."""
-    groups: dict[tuple[str, int], list[str]] = {}
+    groups: dict[tuple[int, str], list[str]] = {}
     for word in words:
         if len(word) >= MISSPELT_LENGTH and word.isascii() and word.isalpha():
-            groups.setdefault((word[0], len(word)), []).append(word)
+            groups.setdefault((len(word), word[:2]), []).append(word)
+            groups.setdefault((-len(word), word[-2:]), []).append(word)
     return groups
 
 
@@ -27,9 +29,10 @@ def intended(spellings: Spellings, word: str) -> str | None:
     if len(word) < MISSPELT_LENGTH or not word.isascii():
         return None
     for length in (len(word), len(word) + 1, len(word) - 1):
-        for known in spellings.get((word[0], length), ()):
-            if one_mistake(word, known):
-                return known
+        for key in ((length, word[:2]), (-length, word[-2:])):
+            for known in spellings.get(key, ()):
+                if one_mistake(word, known):
+                    return known
     return None
 
 
