@@ -198,7 +198,7 @@ def test_odd_answer_is_one_line_without_the_token(spoilt, kind, says, chroma_ser
         Spoilt(200, b"[]"),
         Spoilt(200, b"null"),
         Spoilt(500, b"x"),
-        Spoilt(500, b'{"error": "InternalError", "message": "Authorization: %s"}' % TOKEN.encode()),
+        Spoilt(500, b'{"error": "InternalError", "message": "you sent %s"}' % TOKEN.encode()),
         Spoilt(400, b"two\nlines"),
     ],
 )
