@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.embed import Purpose
+from lessons_loop.filter.question import Question, views
 from lessons_loop.filter.recall import build_index, score, select, tokens
 from lessons_loop.filter.store import StorePaths
 from support.gate import HashEmbedder
@@ -184,3 +185,52 @@ def test_unrelated_texts_that_score_high_are_centred(paths):
 )
 def test_scripts_cost_what_tokenizers_make_of_them(text, cost):
     assert tokens(text) == cost
+
+
+PAIR = [
+    shelved("Read Cloud issues from the jql address of Jira.", "searching issues on Jira Cloud"),
+    shelved("Read server issues from the old address of Jira.", "searching issues on Jira Server"),
+]
+
+
+def follow_up_scores(index, last, *earlier, vectors=True):
+    asked = views(Question(last, tuple(earlier), tuple(earlier[::2])))
+    rows = EMBEDDER.embed(asked.texts, Purpose.QUERY) if vectors else None
+    return score(index, asked.texts, rows, asked.follow_up)
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+@pytest.mark.parametrize(("last", "place"), [("and on Cloud?", 0), ("and on Server?", 1)])
+def test_last_turn_decides_between_look_alikes(paths, last, place, vectors):
+    index = build_index([put_published(paths, [*PAIR, *shelf()], EMBEDDER)])
+    other = "Cloud" if place else "Server"
+    earlier = f"searching issues on Jira {other}, all of May", f"Read them from Jira {other}."
+    scores = follow_up_scores(index, last, *earlier, vectors=vectors)
+    assert index.lesson(int(np.argmax(scores))).lesson.text == PAIR[place].lesson.text
+
+
+def test_follow_up_without_a_topic_of_its_own_keeps_the_old_one(paths):
+    index = build_index([put_published(paths, [*PAIR, *shelf()], EMBEDDER)])
+    scores = follow_up_scores(index, "and for last month?", "searching issues on Jira Cloud", "12.")
+    assert index.lesson(int(np.argmax(scores))).lesson.text == PAIR[0].lesson.text
+    assert scores.max() >= index.floor
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "Recommend three board games for rainy afternoons",
+        "thanks! something else: which board games suit teenagers?",
+    ],
+)
+def test_changed_topic_leaves_the_old_lessons_behind(paths, last):
+    index = build_index([put_published(paths, [*PAIR, *shelf()], EMBEDDER)])
+    scores = follow_up_scores(index, last, "searching issues on Jira Cloud", "12.")
+    assert scores.max() < index.floor
+
+
+def test_lessons_far_behind_the_best_stay_out(paths):
+    index = build_index([put_published(paths, shelf(), EMBEDDER)])
+    scores = np.array([0.9, 0.5, 0.4], np.float32)
+    found = select(index, scores, floor=0.3, top_k=5, token_budget=512)
+    assert {one.key for one in found} == {index.keys[0], index.keys[1]}
