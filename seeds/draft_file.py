@@ -45,7 +45,11 @@ def seed_draft(drafted: Sequence[Drafted], source: str) -> str:
     kept = [one for one in drafted if one.outcome is Outcome.KEPT]
     out = [one for one in drafted if one.outcome is Outcome.LEFT_OUT]
     blocks = [comment(_SEED_HEAD.format(source=reveal(source)))]
-    blocks += [_entry(one, source, drafted) for one in kept]
+    again: dict[str, list[int]] = {}
+    for one in drafted:
+        if one.outcome is Outcome.JOINED:
+            again.setdefault(one.id, []).append(one.rule.line)
+    blocks += [_entry(one, source, again.get(one.id, [])) for one in kept]
     if out:
         blocks.append(comment("Left out:"))
     blocks += [_left_out(one) for one in out]
@@ -57,14 +61,10 @@ def comment(text: str) -> str:
     return "\n".join(f"# {line}".rstrip() for line in text.strip("\n").split("\n"))
 
 
-def _entry(one: Drafted, source: str, drafted: Sequence[Drafted]) -> str:
+def _entry(one: Drafted, source: str, again: Sequence[int]) -> str:
     lines = [f"check: {check}" for check in one.checks]
-    lines += [f"line {same.rule.line} says the same" for same in drafted if _repeats(same, one)]
+    lines += [f"line {line} says the same" for line in again]
     return "\n".join([*(f"# {line}" for line in lines), _listed(one, source)])
-
-
-def _repeats(same: Drafted, one: Drafted) -> bool:
-    return same.outcome is Outcome.JOINED and same.id == one.id
 
 
 def _listed(one: Drafted, source: str) -> str:

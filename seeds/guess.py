@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from lessons_loop.filter.models import TAG_LENGTH, TRIGGER_LIMIT, Kind
@@ -159,9 +159,8 @@ def ascii_word(word: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", plain.encode("ascii", "ignore").decode()).strip("-")
 
 
-def unique_id(wanted: str, line: int, taken: Iterable[str]) -> str:
+def unique_id(wanted: str, line: int, taken: Collection[str]) -> str:
     """Return `wanted`, or it with a number where it is taken; the line where it is empty."""
-    used = set(taken)
     base = wanted or f"rule-{line}"
-    numbered = (f"{base}-{number}" for number in range(2, len(used) + 3))
-    return base if base not in used else next(one for one in numbered if one not in used)
+    numbered = (f"{base}-{number}" for number in range(2, len(taken) + 3))
+    return base if base not in taken else next(one for one in numbered if one not in taken)

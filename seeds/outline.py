@@ -31,7 +31,10 @@ from lessons_loop.seeds.phrases import (
     unmarked,
 )
 from lessons_loop.seeds.rows import table_rows
+from lessons_loop.seeds.source import BadSource
 
+RULES_LIMIT = 2_000
+"""More are no list somebody wrote by hand, and make a draft nobody reads."""
 _BULLETS = re.compile(r"^([ \t]*)[•‣◦·●▪–—][ \t]+", re.MULTILINE)
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)[ \t]*(?=\n|\Z)", re.DOTALL)
 _LISTS = ("bullet_list", "ordered_list")
@@ -74,7 +77,10 @@ class Scope(NamedTuple):
 
 
 def read_rules(text: str, markdown: bool) -> list[Rule]:
-    """Return the rules of a text in order; indented code exists in Markdown only."""
+    """Return the rules of a text in order; raise BadSource when there are too many.
+
+    Indented code exists in Markdown only; in plain text an indented line is text.
+    """
     blank = _FRONT_MATTER.sub(lambda found: "\n" * found.group().count("\n"), text)
     parser = MarkdownIt("commonmark").enable("table")
     if not markdown:
@@ -143,6 +149,7 @@ class Outline:
             self.enter(7, text)  # below every heading that is marked as one
             return ""
         parts = sentences(text)
+        refuse_many(len(self.rules) + len(parts))
         intro = ""
         if parts and parts[-1].text.endswith((":", "：")) and after in (*_LISTS, "table"):
             intro = parts.pop().text.rstrip(":： ")
@@ -227,8 +234,15 @@ class Outline:
         headings = [title for _, title in self.headings if title]
         above = (*headings, *scope.parents, *scope.context)
         context = tuple(w for w in above if not is_generic(w) and not forbids(w))
+        refuse_many(len(self.rules) + 1)
         text_of_code, language = code or Code("")
         self.rules.append(Rule(line, said, context, text_of_code, language, trigger))
+
+
+def refuse_many(count: int) -> None:
+    """Raise BadSource when a list is too long."""
+    if count > RULES_LIMIT:
+        raise BadSource(f"the list has more than {RULES_LIMIT:,} rules or sentences: split it")
 
 
 def line_of(node: SyntaxTreeNode) -> int:

@@ -46,7 +46,7 @@ _NEGATIVE = re.compile(
 )
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|approx|incl|resp|no|nr|z\. ?b|d\. ?h|bzw|ca|usw|ggf|evtl|u\. ?a)"
-    r"|\b[A-Z])\.$",
+    r"|(?-i:\b[A-Z]))\.$",
     _I,
 )
 _BOUNDARY = re.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])\s*|\n")
@@ -60,6 +60,8 @@ _ROLE = re.compile(
     _I,
 )
 _TITLE_LENGTH = 60
+_LOOKED_AT = 400
+"""Characters looked at on each side of a possible sentence end."""
 
 
 class Sentence(NamedTuple):
@@ -155,30 +157,35 @@ def finished(text: str) -> str:
 def sentences(text: str) -> list[Sentence]:
     """Split a paragraph at sentence ends and at line breaks its writer chose."""
     width = max(map(len, text.split("\n")), default=0)
+    cuts = [(found.start(), found.end()) for found in _BOUNDARY.finditer(text)]
     found: list[Sentence] = []
-    start = 0
-    for boundary in _BOUNDARY.finditer(text):
-        if _ends_here(text, start, boundary, width):
-            found.append(Sentence(text[start : boundary.start()], text[:start].count("\n")))
-            start = boundary.end()
-    found.append(Sentence(text[start:], text[:start].count("\n")))
-    tidy = (Sentence(" ".join(one.text.split()), one.offset) for one in found)
-    return [one for one in tidy if one.text]
+    start = offset = counted = 0
+    for stop, resume in [*cuts, (len(text), len(text))]:
+        if stop < len(text) and not _ends_here(text, start, (stop, resume), width):
+            continue
+        offset += text.count("\n", counted, start)
+        counted = start
+        if said := " ".join(text[start:stop].split()):
+            found.append(Sentence(said, offset))
+        start = resume
+    return found
 
 
-def _ends_here(text: str, start: int, boundary: re.Match[str], width: int) -> bool:
-    before, after = text[start : boundary.start()], text[boundary.end() :]
+def _ends_here(text: str, start: int, cut: tuple[int, int], width: int) -> bool:
+    stop, resume = cut
+    before = text[max(start, stop - _LOOKED_AT) : stop]
+    after = text[resume : resume + _LOOKED_AT]
     if not before.strip() or not after.strip():
         return False
-    if boundary.group() == "\n":
+    if text[stop:resume] == "\n":
         return _chosen_break(before.rsplit("\n", 1)[-1], after, width)
-    return not _ABBREVIATION.search(before) and not after[0].islower()
+    return not _ABBREVIATION.search(before[-12:]) and not after[0].islower()
 
 
 def _chosen_break(line: str, after: str, width: int) -> bool:
     """Say whether a line ends where it would not have had to: the next word had room."""
     word = after.split()[0]
-    return not after.lstrip()[0].islower() and len(line) + 1 + len(word) < width
+    return not word[0].islower() and len(line) + 1 + len(word) < width
 
 
 def grouped(parts: list[Sentence]) -> list[Sentence]:
