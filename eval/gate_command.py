@@ -11,10 +11,9 @@ import typer
 from lessons_loop.promote.options import AsJson, Embedding
 
 if TYPE_CHECKING:
-    from lessons_loop.eval.gating import Judged, LabelledCandidate
+    from lessons_loop.eval.gating import Judged, Judging, LabelledCandidate
     from lessons_loop.eval.showing import Step
     from lessons_loop.filter.embed import Embedder
-    from lessons_loop.promote.run import Reviewer
 
 REVIEW_TRIES = 3
 """Times in a row a review may fail before it is an outage."""
@@ -55,7 +54,8 @@ def gate(
 ) -> None:
     """Judge labelled candidates among their curated neighbours, and score the gate.
 
-    Without --llm-url the rules alone decide; with it a model reviews what they let through.
+    Without --llm-url the rules alone decide; with it a model judges related lessons and reviews
+    what is let through.
 
     Example: lessons eval gate --candidates candidates.jsonl
     """
@@ -67,40 +67,43 @@ def gate(
     from lessons_loop.eval.showing import print_figures, progress_bar
 
     rows = read_rows(candidates, parse_candidate)
-    reviewer = _reviewer(llm_url, llm_model, llm_api_key)
+    judging = make_judging(evaluation_embedder(embedding), (llm_url, llm_model, llm_api_key))
     with progress_bar("judging", len(rows)) as step:
-        done = judge_all(rows, evaluation_embedder(embedding), reviewer, step)
+        done = judge_all(rows, judging, step)
     print_figures(score_gate(done), as_json, gate_lines)
 
 
-def _reviewer(url: str, model: str, key: str) -> Reviewer | None:
-    if not url.strip():
-        return None
+def make_judging(embedder: Embedder, llm: tuple[str, str, str]) -> Judging:
+    """Return what judges: rules alone, or with the model at URL, named, with its key."""
+    from lessons_loop.eval.gating import Judging
+
+    if not llm[0].strip():
+        return Judging(embedder)
     from lessons_loop.filter.llm import HttpModel
+    from lessons_loop.promote.judge import PairJudge
     from lessons_loop.promote.review import ModelReviewer
 
-    return ModelReviewer(HttpModel(url, model, key))
+    model = HttpModel(*llm)
+    return Judging(embedder, ModelReviewer(model), PairJudge(model))
 
 
 def judge_all(
-    candidates: Sequence[LabelledCandidate],
-    embedder: Embedder,
-    reviewer: Reviewer | None,
-    step: Step,
+    candidates: Sequence[LabelledCandidate], judging: Judging, step: Step
 ) -> list[Judged]:
-    """Judge all; raise ModelError when a review fails again and again: no verdict then."""
-    from lessons_loop.eval.gating import judge_candidate
+    """Judge all; raise ModelError when a model fails again and again: no verdict then."""
     from lessons_loop.filter.errors import ModelError
 
     done: list[Judged] = []
     for candidate in candidates:
         for left in reversed(range(REVIEW_TRIES)):
             try:
-                done.append(judge_candidate(candidate, embedder, reviewer))
+                done.append(judging.judged(candidate))
                 break
             except ModelError:
                 if not left:
                     raise
+        if judging.judge is not None and judging.judge.ended:
+            raise ModelError(judging.judge.ended)
         step()
     return done
 

@@ -1,8 +1,9 @@
 """Score what the gate makes of labelled candidates: stopped, held, let through.
 
 Each candidate is judged alone, among its own curated neighbours, through the gate's rules
-and, where a model is given, its review. One sighting counts as enough (`min_users` 1), and a
-curated neighbour, given as text only, has that text as its trigger.
+and, where a model is given, its judgement on related lessons and its review. One sighting
+counts as enough (`min_users` 1), and a curated neighbour, given as text only, has that text
+as its trigger.
 The evidence of these files is prose about an exchange, not a transcript: the rules that look
 quotes and roles up in transcript lines are left out, and a reviewing model reads the prose as
 the excerpt. So without a model nothing here can tell that evidence is missing.
@@ -11,14 +12,14 @@ the excerpt. So without a model nothing here can tell that evidence is missing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lessons_loop.eval.rows import share
-from lessons_loop.filter.embed import Embedder, Purpose, Vectors
+from lessons_loop.filter.embed import Embedder, Purpose, Vectors, fingerprint
 from lessons_loop.filter.errors import InvalidLesson, UnreadableReply
 from lessons_loop.filter.models import (
     EXCERPT_LIMIT,
@@ -32,12 +33,13 @@ from lessons_loop.filter.models import (
     Status,
 )
 from lessons_loop.filter.text import shorten
-from lessons_loop.promote.cases import Case
-from lessons_loop.promote.gate import Rules, Situation, examine, judge
+from lessons_loop.promote.cases import Case, Casebook
+from lessons_loop.promote.gate import Rules
 from lessons_loop.promote.groups import Group
-from lessons_loop.promote.records import Decision
+from lessons_loop.promote.judge import PairJudge
+from lessons_loop.promote.records import Archived, Decision, Neighbour
 from lessons_loop.promote.run import Reviewer
-from lessons_loop.promote.similarity import nearest
+from lessons_loop.promote.similarity import RELATED, level_of, nearest
 
 EVALUATION_RULES = Rules(min_users=1, check_evidence=False)
 _WHEN = "2026-01-01T00:00:00Z"
@@ -92,32 +94,87 @@ def parse_candidate(row: Any) -> LabelledCandidate:
     )
 
 
-def judge_candidate(
-    found: LabelledCandidate, embedder: Embedder, reviewer: Reviewer | None = None
-) -> Judged:
-    """Judge one candidate; raise EmbedError, and ModelError when the reviewer cannot be asked."""
-    try:
-        lesson = Lesson.build(domain="eval", **found.fields)
-    except InvalidLesson as error:
-        return Judged(found, STOPPED, "shape", str(error))
-    case = _case(lesson, found, embedder)
-    verdict = case.verdict
-    if verdict.decision is not Decision.PROMOTE or reviewer is None:
-        return Judged(found, _ENDINGS[verdict.decision], verdict.rule, verdict.reason)
-    try:
-        review = reviewer.review(case, lambda changed: _case(changed, found, embedder))
-    except UnreadableReply as error:
-        return Judged(found, NOT_REVIEWED, "unreadable", str(error))
-    return Judged(found, _ENDINGS[review.decision], "review", review.reason)
+class Judging:
+    """Judges candidates, each among its own neighbours, as a run of the gate would."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        reviewer: Reviewer | None = None,
+        judge: PairJudge | None = None,
+    ) -> None:
+        self.embedder = embedder
+        self.reviewer = reviewer
+        self.judge = judge
+        self._level = level_of(fingerprint(embedder))
+
+    def judged(self, found: LabelledCandidate) -> Judged:
+        """Judge one; raise EmbedError, and ModelError when the reviewer cannot be asked."""
+        try:
+            lesson = Lesson.build(domain="eval", **found.fields)
+        except InvalidLesson as error:
+            return Judged(found, STOPPED, "shape", str(error))
+        book = _LooseCasebook(found.curated, self.embedder, self._level)
+        case = book.case(Group(lesson, (_sighting(lesson, found.evidence),)))
+        if self.judge is not None and case.verdict.rule == RELATED:
+            case = book.judged(case, self.judge)
+        return self._reviewed(found, case, book)
+
+    def _reviewed(self, found: LabelledCandidate, case: Case, book: Casebook) -> Judged:
+        verdict = case.verdict
+        if verdict.decision is not Decision.PROMOTE or self.reviewer is None:
+            return Judged(found, _ENDINGS[verdict.decision], verdict.rule, verdict.reason)
+        try:
+            review = self.reviewer.review(case, lambda lesson: book.recase(case, lesson))
+        except UnreadableReply as error:
+            return Judged(found, NOT_REVIEWED, "unreadable", str(error))
+        return Judged(found, _ENDINGS[review.decision], "review", review.reason)
 
 
-def _case(lesson: Lesson, found: LabelledCandidate, embedder: Embedder) -> Case:
-    group = Group(lesson, (_sighting(lesson, found.evidence),))
-    neighbour = _neighbour(lesson, found.curated, embedder)
-    verdict = judge(group, Situation(neighbour), EVALUATION_RULES)
-    if verdict.neighbour is None:
-        verdict = replace(verdict, neighbour=neighbour)
-    return Case(group, verdict, examine(lesson, group.candidates, EVALUATION_RULES))
+class _LooseCasebook(Casebook):
+    """A casebook without a store: a few curated lessons given as texts, no history."""
+
+    def __init__(self, texts: Sequence[str], embedder: Embedder, level: float) -> None:
+        self.rules = EVALUATION_RULES
+        self._embedder = embedder
+        self._given_level = level
+        rows = [_curated(text) for text in texts]
+        self._curated = {row.key: row for row in rows}
+
+    @property
+    def compares(self) -> bool:
+        return True
+
+    def vector(self, lesson: Lesson) -> Vectors:
+        row: Vectors = self._rows([lesson.embedded_text])[0]
+        return row
+
+    def texts(self, lessons: Sequence[Lesson]) -> Vectors:
+        return self._rows([lesson.text for lesson in lessons])
+
+    def neighbour(self, lesson: Lesson, aside: Collection[str] = ()) -> Neighbour | None:
+        if not self._curated:
+            return None
+        rows = self._rows([row.lesson.embedded_text for row in self._curated.values()])
+        return nearest(
+            lesson,
+            self.vector(lesson),
+            self._curated,
+            (list(self._curated), rows),
+            self.rules.dup_threshold,
+            self.texts,
+            self._given_level,
+            aside,
+        )
+
+    def earlier(self, lesson: Lesson) -> tuple[Archived, ...]:
+        return ()
+
+    def decisions(self, keys: Iterable[str]) -> list[dict[str, Any]]:
+        return []
+
+    def _rows(self, texts: Sequence[str]) -> Vectors:
+        return np.asarray(self._embedder.embed(texts, Purpose.DOCUMENT))
 
 
 def _sighting(lesson: Lesson, prose: str) -> Candidate:
@@ -135,23 +192,6 @@ def _sighting(lesson: Lesson, prose: str) -> Candidate:
     )
 
 
-def _neighbour(lesson: Lesson, texts: Sequence[str], embedder: Embedder) -> Any:
-    if not texts:
-        return None
-    rows = [_curated(text) for text in texts]
-    curated = {row.key: row for row in rows}
-    embedded = [row.lesson.embedded_text for row in curated.values()]
-    vectors = _embed(embedder)([lesson.embedded_text, *embedded])
-    return nearest(
-        lesson,
-        vectors[0],
-        curated,
-        (list(curated), vectors[1:]),
-        EVALUATION_RULES.dup_threshold,
-        lambda lessons: _embed(embedder)([one.text for one in lessons]),
-    )
-
-
 def _curated(text: str) -> Curated:
     lesson = Lesson.build(
         domain="eval",
@@ -161,13 +201,6 @@ def _curated(text: str) -> Curated:
         status=Status.CURATED,
     )
     return Curated(lesson=lesson, since=_WHEN)
-
-
-def _embed(embedder: Embedder) -> Callable[[Sequence[str]], Vectors]:
-    def embed(texts: Sequence[str]) -> Vectors:
-        return np.asarray(embedder.embed(texts, Purpose.DOCUMENT))
-
-    return embed
 
 
 def score_gate(done: Sequence[Judged]) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lessons_loop.eval.gate_command import judge_all
-from lessons_loop.eval.gating import Judged, judge_candidate, parse_candidate, score_gate
+from lessons_loop.eval.gate_command import judge_all, make_judging
+from lessons_loop.eval.gating import Judged, Judging, parse_candidate, score_gate
 from lessons_loop.eval.packaged import evaluation_embedder
 from lessons_loop.filter.errors import ModelError
 from lessons_loop.filter.llm import HttpModel
@@ -29,7 +29,7 @@ def row(text: str = TEXT, label: str = "promote", **fields: Any) -> dict[str, An
 
 
 def judged(reviewer: ModelReviewer | None = None, **fields: Any) -> Judged:
-    return judge_candidate(parse_candidate(row(**fields)), HashEmbedder(256), reviewer)
+    return Judging(HashEmbedder(256), reviewer).judged(parse_candidate(row(**fields)))
 
 
 def test_sound_candidate_is_let_through() -> None:
@@ -92,11 +92,33 @@ def test_model_is_not_asked_about_what_a_rule_stops() -> None:
 
 def test_reviewer_out_of_reach_is_no_verdict() -> None:
     with LlmServer([http_error(500, "broken")]) as server:
-        reviewer = ModelReviewer(HttpModel(server.url, "m"))
-        cases = [parse_candidate(row())] * 5
+        judging = make_judging(HashEmbedder(256), (server.url, "m", ""))
         with pytest.raises(ModelError):
-            judge_all(cases, HashEmbedder(256), reviewer, lambda: None)
+            judge_all([parse_candidate(row())] * 5, judging, lambda: None)
         assert len(server.requests) == 3
+
+
+OLD = "Read pump alarms from scada_event with class = 3; class 2 rows are warnings."
+FREE = "Take the alarms of a pump from the rows of scada_event whose class equals 3."
+
+
+@pytest.mark.parametrize(
+    ("replies", "ending", "rule"),
+    [
+        (["Both say the same.\nVERDICT: SAME"], "stopped", "duplicate"),
+        (["They cannot both be followed.\nVERDICT: CONTRADICTS"], "held", "conflict"),
+        (["Hm."], "held", "related"),
+    ],
+)
+def test_model_settles_related_lessons_as_in_a_run(
+    replies: list[str], ending: str, rule: str
+) -> None:
+    embedder = evaluation_embedder("")
+    case = parse_candidate(row(FREE, curated=[OLD]))
+    assert Judging(embedder).judged(case).rule == "related"
+    with LlmServer([says(text) for text in replies]) as server:
+        found = make_judging(embedder, (server.url, "m", "")).judged(case)
+    assert (found.ending, found.rule) == (ending, rule)
 
 
 # The command
@@ -129,8 +151,8 @@ def test_review_needs_url_and_model() -> None:
 # Own candidates on other topics than the development set, over all reasons.
 @pytest.mark.parametrize("name", ["gate/holdout.jsonl", "gate/wordings.jsonl"])
 def test_rules_on_own_candidates(name: str) -> None:
-    embedder = evaluation_embedder("")
-    done = [judge_candidate(parse_candidate(one), embedder) for one in load_rows(name)]
+    judging = Judging(evaluation_embedder(""))
+    done = [judging.judged(parse_candidate(one)) for one in load_rows(name)]
     found = score_gate(done)
     assert found["good_without_neighbour_passed"] >= 0.9
     for reason in {"secret", "injection", "non_imperative"} & set(found["by_reason"]):
