@@ -21,7 +21,7 @@ from lessons_loop.promote.run import Outcome, RunReport
 from lessons_loop.promote.similarity import UNRELATED
 
 WIDTH = 80
-LEAST_WIDTH, MOST_WIDTH = 40, 120
+LEAST_WIDTH = 40
 _FOLDING = Console(width=WIDTH)
 _LABEL = re.compile(r"\S[^:]{0,8}:\s+|\s+(?:\| )?|[a-z ]{13} (?=[0-9a-f]{12} )")
 """What stands before the text of a line; folded lines go on below the text."""
@@ -47,10 +47,10 @@ _DID = {
 
 
 def make_console() -> Console:
-    """Return a console for stdout: as wide as the terminal or COLUMNS, else 80 columns."""
+    """Return a console for stdout: as wide as the terminal or COLUMNS, at most 80 columns."""
     found = Console(highlight=False, markup=False, emoji=False)
     known = found.is_terminal or os.environ.get("COLUMNS", "").isdigit()
-    width = min(max(found.width, LEAST_WIDTH), MOST_WIDTH) if known else WIDTH
+    width = min(max(found.width, LEAST_WIDTH), WIDTH) if known else WIDTH
     return Console(highlight=False, markup=False, emoji=False, width=width)
 
 

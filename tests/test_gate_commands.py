@@ -116,7 +116,7 @@ def test_show_tells_what_superseded_a_lesson(env: dict[str, str], root: Path) ->
     run_command("promote", old.lesson.key, "--reason", "good", env=env)
     words = ("--supersede", old.lesson.key, "--reason", "measured again")
     assert run_command("promote", new.lesson.key, *words, env=env).returncode == 0
-    decided = f"supersede by .*: superseded by {new.lesson.key[:12]}: measured again"
+    decided = rf"supersede by .*: superseded by {new.lesson.key[:12]}:\s+measured again"
     assert re.search(decided, run_command("show", old.lesson.key, env=env).stdout)
     stage(root, sightings(old.lesson.text, 2))
     shown = run_command("show", old.lesson.key, env=env).stdout
@@ -352,7 +352,8 @@ def test_embedding_library_prints_nothing(tmp_path: Path, script: str) -> None:
         env.pop(name, None)
     words = ("promote", "--json", "--unattended") if script == "-m" else ("--json", "--unattended")
     done = run_command(*words, env=env, script=script)
-    assert done.returncode == 0 and done.stderr == ""
+    told = "lessons: opening the store …\n"  # after 15 s on a busy machine
+    assert done.returncode == 0 and done.stderr in ("", told)
     assert json.loads(done.stdout)["candidates"] == 0
 
 
