@@ -7,7 +7,12 @@ from typing import NamedTuple
 
 from markdown_it.tree import SyntaxTreeNode
 
-_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+_HTML = re.compile(
+    r"</?(?:a|b|br|code|div|em|font|hr|i|img|kbd|li|ol|p|small|span|strong|su[bp]|table|tbody|td|th"
+    r"|thead|tr|u|ul)\b[^>]*>",
+    re.IGNORECASE,
+)
+"""Layout; anything else in angle brackets is a placeholder such as `<name>`."""
 _LABEL = re.compile(r"^([^:：.!?]{2,40})[:：](?=\s)")
 
 
@@ -35,8 +40,7 @@ def _plain(node: SyntaxTreeNode) -> str:
     if node.type == "code_inline":
         return f"`{node.content}`"
     if node.type == "html_inline":
-        shown = "" if node.content.startswith("<!--") else node.content
-        return _BREAK.sub(" ", shown)
+        return _HTML.sub(" ", node.content)
     if node.children:
         return "".join(_plain(child) for child in node.children)
     return node.content

@@ -17,7 +17,9 @@ from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
 from lessons_loop.seeds.inline import Inline, inline_text
+from lessons_loop.seeds.markup import plain_markup
 from lessons_loop.seeds.phrases import (
+    allows,
     forbid,
     forbids,
     grouped,
@@ -35,8 +37,6 @@ from lessons_loop.seeds.source import BadSource
 
 RULES_LIMIT = 2_000
 """More are no list somebody wrote by hand, and make a draft nobody reads."""
-_BULLETS = re.compile(r"^([ \t]*)[•‣◦·●▪–—][ \t]+", re.MULTILINE)
-_FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)[ \t]*(?=\n|\Z)", re.DOTALL)
 _LISTS = ("bullet_list", "ordered_list")
 _CODE = ("fence", "code_block")
 
@@ -72,8 +72,8 @@ class Scope(NamedTuple):
     """Words above, to be joined with the rule, outermost first."""
     context: tuple[str, ...] = ()
     """Words above that only say when."""
-    forbidden: str = ""
-    """The words that turn the rules below them round, such as `Never`."""
+    forbidden: str | None = None
+    """The words that turn the rules below them round, such as `Never`; None: as the section."""
 
 
 def read_rules(text: str, markdown: bool) -> list[Rule]:
@@ -81,15 +81,16 @@ def read_rules(text: str, markdown: bool) -> list[Rule]:
 
     Indented code exists in Markdown only; in plain text an indented line is text.
     """
-    blank = _FRONT_MATTER.sub(lambda found: "\n" * found.group().count("\n"), text)
-    parser = MarkdownIt("commonmark").enable("table")
+    parser = MarkdownIt("commonmark").enable("table").disable("html_block")
     if not markdown:
         parser.disable("code")
     walk = Outline()
-    if len(blank) < len(text):
-        walk.rules.append(Rule(1, "", unread="is front matter, which is not read"))
-    walk.blocks(SyntaxTreeNode(parser.parse(_BULLETS.sub(r"\1- ", blank))).children, Scope())
-    return walk.rules
+    plain, passed_over = plain_markup(text)
+    walk.rules += [
+        Rule(line, "", unread=f"is {name}, which is not read") for line, name in passed_over
+    ]
+    walk.blocks(SyntaxTreeNode(parser.parse(plain)).children, Scope())
+    return sorted(walk.rules, key=lambda rule: rule.line)
 
 
 class Outline:
@@ -118,13 +119,13 @@ class Outline:
                 self.code_block(node, nodes[place - 1].type if place else "")
             elif node.type == "blockquote":
                 self.blocks(node.children, inner)
-            elif node.type == "html_block":
-                self.rules.append(Rule(line_of(node), "", unread="is HTML, which is not read"))
 
     def under(self, opener: str, scope: Scope) -> Scope:
         """Return the scope below an intro or a parent."""
         if forbids(opener):
             return scope._replace(forbidden=opener)
+        if allows(opener):
+            return scope._replace(forbidden="")
         return scope if is_generic(opener) else scope._replace(parents=(*scope.parents, opener))
 
     def heading(self, node: SyntaxTreeNode) -> None:
@@ -139,8 +140,7 @@ class Outline:
     @property
     def forbidden(self) -> str:
         """The section's title where it forbids as such."""
-        title = self.headings[-1][1] if self.headings else ""
-        return title if forbids(title) else ""
+        return next((title for _, title in self.headings if forbids(title)), "")
 
     def paragraph(self, node: SyntaxTreeNode, after: str, scope: Scope) -> str:
         """Emit a paragraph's rules; return the part that introduces the block after it."""
@@ -227,8 +227,8 @@ class Outline:
     ) -> None:
         """Add one rule, joined with the words above it."""
         said = " ".join(text.split())
-        if opener := scope.forbidden or self.forbidden:
-            said = forbid(said, opener)
+        opener = self.forbidden if scope.forbidden is None else scope.forbidden
+        said = forbid(said, opener) if opener else said
         for parent in reversed(scope.parents):
             said = join(parent, said)
         headings = [title for _, title in self.headings if title]

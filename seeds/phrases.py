@@ -15,9 +15,12 @@ _FORBIDS = re.compile(
     r"^\W*(?:you (?:must|should|may) (?:not|never)|(?:please )?(?:do not|don['’]?t)s?(?: do)?"
     r"|do nots|never(?: ever)?(?: do)?(?: this)?|avoid(?: this)?|forbidden|prohibited"
     r"|not allowed|what not to do|things to avoid|mistakes to avoid|anti-?patterns?|no-?gos?"
-    r"|verboten|nicht erlaubt|niemals|nie|vermeide[nt]?|auf keinen fall|das nicht)\W*$",
+    r"|(?:must|should|shall|may) (?:not|never)|bad(?: practices?)?|(?:[\w'’]+ ){1,4}(?:not|n['’]t"
+    r"|don['’]t|never) do|verboten|nicht erlaubt|niemals|nie|vermeide[nt]?|zu vermeiden"
+    r"|auf keinen fall|das nicht|(?:\w+ ){1,4}nicht tun)\W*$",
     _I,
 )
+_INSTEAD = re.compile(r"^\W*(?:instead|rather|better|stattdessen|besser|sondern)\b", _I)
 _GENERIC = re.compile(
     r"^\W*(?:(?:the|these|our|your|some|my|general|basic|important|other|more|house|team|key"
     r"|following|allgemeine|unsere|wichtige|weitere)\s+)*"
@@ -76,6 +79,11 @@ def forbids(opener: str) -> bool:
     return bool(_FORBIDS.match(opener))
 
 
+def allows(opener: str) -> bool:
+    """Say whether words such as `Instead:` end a prohibition."""
+    return bool(_INSTEAD.match(opener))
+
+
 def is_generic(opener: str) -> bool:
     """Say whether a heading or intro says nothing about the rules below it."""
     return not opener.strip() or bool(_GENERIC.search(opener))
@@ -115,7 +123,7 @@ def is_title(text: str) -> bool:
 
 def forbid(text: str, opener: str = "") -> str:
     """Return a rule that stands under an opener such as `Never:` as a text that says so itself."""
-    if is_negative(text):
+    if is_negative(text) or allows(text):
         return text
     if guess_language(text) == "de" or _GERMAN_OPENER.search(opener):
         return f"Niemals {lower_first(text) if _verb_first(text) else text}"

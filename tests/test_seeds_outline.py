@@ -159,12 +159,24 @@ def test_wrapped_prose_is_not_cut() -> None:
     assert texts(wrapped) == [" ".join(wrapped.split())]
 
 
-@pytest.mark.parametrize(
-    "hidden", ["<!-- Use root -->", "<div>Use root</div>", "---\nuse: root\n---"]
-)
+@pytest.mark.parametrize("hidden", ["<!-- Use root -->", "<!--\n\n- a\n-->", "---\nuse: x\n---"])
 def test_what_is_not_read_is_told(hidden: str) -> None:
     found = read_rules(f"{hidden}\n\n- Use keys\n", markdown=True)
     assert [rule.text for rule in found] == ["", "Use keys"] and found[0].unread
+
+
+def test_lists_in_tags_are_read() -> None:
+    source = "<rules>\n- Use a\n</rules>\n<avoid>\n- Use b\n</avoid>\n<div>\n- Use c\n</div>\n"
+    assert texts(source) == ["Use a", "Never use b", "Use c"]
+
+
+def test_instead_ends_a_prohibition() -> None:
+    source = "## Never\n\n- Use LIKE\n- Instead: use the key\n\nInstead:\n\n- Use keys\n"
+    assert texts(source) == ["Never use LIKE", "Instead: use the key", "Use keys"]
+
+
+def test_forbidding_reaches_subsections() -> None:
+    assert texts("## What we do not do\n### SQL\n- Use LIKE\n") == ["Never use LIKE"]
 
 
 def test_markup_goes_and_names_stay() -> None:
