@@ -19,7 +19,7 @@ from lessons_loop.promote.initialise import initialise
 from lessons_loop.promote.intake import take_in
 from lessons_loop.promote.session import GateSettings, open_gate
 from support.chroma_server import ChromaServer, prepare, put_curated, rows_of
-from support.gate import HUMAN, HashEmbedder
+from support.gate import HUMAN, HashEmbedder, candidate
 from support.llm_server import LlmServer
 from support.outlet import model_reply, outlet_body
 from support.relay import FILTER_MAY, Relay, Spoilt
@@ -232,6 +232,21 @@ def test_learning_goes_on_while_the_server_is_down(tmp_path, caplog):
     assert len(said) == 2  # one of reading, one of staging
     assert "stay in use" in said[1] or "stay in use" in said[0]
     assert "new lessons wait in lessons/spool" in caplog.text
+
+
+def test_server_that_is_down_is_left_alone_for_a_while(url, chroma_server):
+    async def play(chat):
+        await chat.ask()
+        chat.filter.backend.spool.append_candidates([candidate()])
+        down.append(Spoilt(502, b"<html>"))
+        relay.calls.clear()
+        for _ in range(3):
+            await chat.filter.backend.learner.drain()
+        return len(relay.calls)
+
+    down = []
+    with Relay(chroma_server.base, spoil=lambda call: down[0] if down else None) as relay:
+        assert scene(Chat(url.replace(chroma_server.base, relay.base)), play) == 1
 
 
 def test_store_setting_takes_effect_at_the_next_question(url, tmp_path):

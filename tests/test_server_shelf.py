@@ -16,6 +16,7 @@ from lessons_loop.filter.models import Record
 from lessons_loop.filter.reader import CuratedReader
 from lessons_loop.filter.recall import score
 from lessons_loop.filter.server import open_server, parse_server
+from lessons_loop.filter.server_rows import read_page
 from lessons_loop.filter.server_shelf import CuratedServer
 from lessons_loop.filter.store import StorePaths
 from support.chroma_server import (
@@ -151,14 +152,21 @@ def test_unusable_rows_are_left_out_and_told_once(url, caplog):
 
 
 @pytest.mark.parametrize("factor", [1e30, 1e-30, 7.0])
-def test_vectors_become_unit_rows(url, factor):
-    put_curated(url, [], EMBEDDER)
-    lesson = shelf()[0]
-    row = EMBEDDER.embed([lesson.lesson.embedded_text], Purpose.DOCUMENT)
-    with curated(url) as (_, collection):
-        put_rows(collection, [lesson.to_record()], row * np.float32(factor))
-    vectors = source(url).fetch("sql", None).lessons.vectors
-    assert vectors.dtype == np.float32 and np.allclose(vectors, row, atol=1e-5)
+def test_vectors_become_unit_rows(factor):
+    record = shelf()[0].to_record()
+    row = EMBEDDER.embed([record.document], Purpose.DOCUMENT)
+    fields = {"ids": [record.id], "documents": [record.document], "metadatas": [record.metadata]}
+    vectors = read_page(fields | {"embeddings": row * np.float32(factor)}, "sql", 64).vectors
+    assert (vectors.dtype, vectors.shape) == (np.float32, (1, 64))
+    assert np.allclose(vectors, row, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [None, [], [[1.0] * 63], [["x"] * 64], [[None] * 64], 7, "text"])
+def test_rows_without_a_vector_are_counted(rows):
+    record = shelf()[0].to_record()
+    fields = {"ids": [record.id], "documents": [record.document], "metadatas": [record.metadata]}
+    page = read_page(fields | {"embeddings": rows}, "sql", 64)
+    assert (page.keys, page.bad_rows, page.bad_vectors) == ([], 0, 1)
 
 
 def test_more_than_recall_holds_is_capped_and_told(url, caplog):
@@ -360,13 +368,25 @@ def test_foreign_header_is_refused(url, caplog, header, says):
         assert texts(reader) == set() and says in caplog.text and len(caplog.records) == 1
 
 
-def test_closed_reader_neither_reads_nor_warns(url, caplog):
+def test_closed_reader_asks_nothing(url, chroma_server):
     put_curated(url, shelf(), EMBEDDER)
-    with reading(url) as reader:
+    with relayed(url, chroma_server) as (relay, reader):
         reader.refresh()
-    with caplog.at_level(logging.WARNING):
-        assert not reader.refresh()
-    assert not caplog.records
+        reader.close()
+        relay.calls.clear()
+        assert not reader.refresh() and relay.calls == []
+
+
+def test_outage_is_paid_for_once_not_per_domain(url, chroma_server):
+    down = []
+    with relayed(url, chroma_server, spoil=lambda call: down[0] if down else None) as found:
+        relay, reader = found
+        reader.refresh()
+        relay.calls.clear()
+        down.append(Spoilt(502, b"<html>"))
+        reader.refresh()
+        reader.refresh()
+        assert len(relay.calls) == 2
 
 
 def test_reading_needs_only_what_the_policy_allows(url, chroma_server):
