@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lessons_loop.deploy.cli import app
 from lessons_loop.filter.lessons_filter import Filter
 from lessons_loop.filter.models import KIND_MEANINGS, Kind
 from lessons_loop.filter.prompt import distill_instructions
+from support.commands import every_command
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -87,13 +87,11 @@ def test_every_dependency_has_its_reason():
 
 
 def test_every_command_a_message_names_exists():
-    known = {command.name for command in app.registered_commands}
-    known |= {group.name for group in app.registered_groups if isinstance(group.name, str)}
-    known |= {command.callback.__name__ for command in app.registered_commands if command.callback}
+    known = {command.words[0] for command in every_command()}
     sources = [
         p for part in ("filter", "promote", "seeds", "deploy") for p in ROOT.glob(f"{part}/*.py")
     ]
     named = {name for p in sources for name in re.findall(r"`lessons ([a-z-]+)", p.read_text())}
     assert named and {name.replace("-", "_") for name in named} <= {
-        name.replace("-", "_") for name in known if name
+        name.replace("-", "_") for name in known
     }
