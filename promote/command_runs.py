@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
 import typer
 from rich.console import Console
 from rich.progress import Progress
@@ -38,6 +37,7 @@ from lessons_loop.promote.review import HumanReviewer, ModelReviewer
 from lessons_loop.promote.run import Outcome, Reviewer, RunOptions, RunReport, run_gate
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
 from lessons_loop.promote.state import existing_store
+from lessons_loop.promote.terminal import ConsoleTerminal
 
 INTERRUPTED = 130
 
@@ -225,40 +225,6 @@ def _reviewer(mode: Mode, llm: tuple[str, str, str]) -> Reviewer | None:
     if mode is not Mode.HUMAN:
         return None
     return HumanReviewer(ConsoleTerminal(render.make_console()), _login())
-
-
-class ConsoleTerminal:
-    """A person at a terminal."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    def show(self, case: Case) -> None:
-        """Print a case."""
-        render.print_lines(self.console, render.case_lines(case))
-
-    def say(self, text: str) -> None:
-        """Print one line."""
-        render.print_lines(self.console, [text])
-
-    def ask(self, question: str) -> str:
-        """Return one line of input."""
-        return input(question)
-
-    def edit(self, text: str) -> str | None:
-        """Open $EDITOR; without one, ask for each line."""
-        if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
-            return click.edit(text, extension=".yaml")
-        lines = []
-        for line in text.splitlines():
-            name, colon, old = line.partition(": ")
-            if line.startswith(("#", "- ")) or not colon:
-                lines.append(line)
-                continue
-            new = self.ask(f"{name} [{render.plain(old)}]: ").strip()
-            lines.append(f"{name}: {json.dumps(new, ensure_ascii=False)}" if new else line)
-        changed = "\n".join(lines)
-        return changed if changed != text.rstrip("\n") else None
 
 
 @contextmanager

@@ -121,7 +121,7 @@ def test_show_tells_what_superseded_a_lesson(env: dict[str, str], root: Path) ->
     stage(root, sightings(old.lesson.text, 2))
     shown = run_command("show", old.lesson.key, env=env).stdout
     assert "status:    candidate" in shown and re.search(decided, shown)
-    assert "it repeats a lesson that was retired (superseded)" in shown
+    assert "it repeats a lesson that was retired (superseded)" in " ".join(shown.split())
 
 
 @on_folder
