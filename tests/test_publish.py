@@ -1,19 +1,37 @@
 from __future__ import annotations
 
+import json
 import os
 import stat
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lessons_loop.filter.embed import fingerprint
+from lessons_loop.filter.embed import Purpose, Vectors, fingerprint
 from lessons_loop.filter.published import read_published
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.publish import Edition, publish
+from lessons_loop.promote.curated import CuratedWriter, Header
+from lessons_loop.promote.publish import Edition, calibrated_header, publish
 from lessons_loop.promote.rebuild import publish as publish_again
-from support.gate import HashEmbedder, candidate, curated, gate, lesson, promotion
+from lessons_loop.promote.rebuild import re_embed
+from lessons_loop.promote.session import open_gate
+from support.gate import (
+    HashEmbedder,
+    bare,
+    candidate,
+    curated,
+    gate,
+    lesson,
+    on_server,
+    promotion,
+    raw_client,
+    retirement,
+    settings,
+    shown,
+)
 
 
 def test_empty_domain_is_published(tmp_path: Path) -> None:
@@ -116,3 +134,78 @@ def test_ten_thousand_lessons_are_small_and_quick(tmp_path: Path) -> None:
     assert found is not None and len(found.lessons) == 10_000
     assert seconds < 10  # 2 s is the aim, measured by the benchmark
     assert path.stat().st_size < 60_000_000
+
+
+# --- on a server, where only the floors are published
+
+
+@on_server
+def test_floors_stand_in_curated_and_are_made_once(root: Path) -> None:
+    embedder = HashEmbedder()
+    with gate(root, embedder) as session:
+        session.apply(promotion(session, candidate()))
+    header = shown(root).header
+    assert (header.rev, header.count, header.fingerprint) == (1, 1, fingerprint(HashEmbedder()))
+    assert header.floor is not None and header.lexical_floor is not None
+    asked = len(embedder.asked)
+    with gate(root, embedder) as session:
+        assert session.holdings.header.calibrated_rev == 1
+    assert len(embedder.asked) == asked + 8  # the fingerprint's sentences alone
+
+
+@on_server
+def test_without_embedder_a_server_keeps_its_floor(root: Path) -> None:
+    with gate(root) as session:
+        session.apply(promotion(session, found := candidate()))
+    before = shown(root).header
+    with open_gate(bare(root)) as session:
+        session.apply(retirement(session, found.lesson.key))
+    after = shown(root).header
+    assert (after.rev, after.floor, after.count) == (2, before.floor, 0)
+
+
+@on_server
+def test_floors_of_another_model_are_void(root: Path) -> None:
+    seen: list[tuple[float, int, str]] = []
+
+    def look(step: str) -> None:
+        if step == "rebuild renamed":
+            with raw_client(root, "curated") as client:
+                header = Header.of(client.get_collection("sql-lessons", embedding_function=None))
+                seen.append((header.floor, header.calibrated_rev, header.mean))
+
+    with gate(root) as session:
+        session.apply(promotion(session, candidate()))
+    other = settings(root, HashEmbedder(32))
+    with open_gate(other, checkpoint=look, re_embedding=True) as session:
+        re_embed(session)
+    assert seen == [(-1.0, -1, "")]
+    assert shown(root).header.floor is not None and shown(root).header.dimension == 32
+
+
+@on_server
+def test_subtracted_mean_survives_the_server(root: Path) -> None:
+    model = HashEmbedder()
+    row = curated(lesson())
+    vectors = Crowded().embed([lesson().embedded_text], Purpose.DOCUMENT)
+    edition = Edition("sql", 0, [row], vectors, fingerprint(model))
+    with gate(root) as session:
+        header = calibrated_header(session.holdings.header, edition, Crowded())
+        CuratedWriter(session.holdings.collection).set_header(header, session.clients.curated)
+        session.holdings.header = header
+    mean = shown_mean(root)
+    assert len(mean) == 64 and np.isfinite(mean).all() and np.abs(mean).max() > 0
+
+
+class Crowded(HashEmbedder):
+    """Finds everything alike, as e5 does: the corpus mean has to go."""
+
+    def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+        rows = super().embed(texts, purpose) * 0.1 + np.ones(self.dimension, np.float32)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def shown_mean(root: Path) -> Vectors:
+    with raw_client(root, "curated") as client:
+        header = Header.of(client.get_collection("sql-lessons", embedding_function=None))
+    return np.array(json.loads(header.mean))
