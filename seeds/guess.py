@@ -57,7 +57,7 @@ _LABELLED = re.compile(r"^([^:.;]{4,80}):\s")
 _FIRST_CLAUSE = re.compile(r"^(.{20,}?)(?:[.;:](?:\s|$)|,\s(?:because|since|as|so|weil|da)\s)")
 _TITLE = re.compile(
     r"^(?:\w+ )?(?:rules?|guidelines?|notes|regeln|hinweise) (?:for|on|about|für|zu[rm]?)"
-    r" (?:(?:the|our|die|das|den|der|dem) )?",
+    r" (?:(?:the|our|die|das|den|der|dem) )?|^(?:system prompt|runbook|handbook|guide)\s?[:–-]\s",
     _I,
 )
 _LEADING = re.compile(

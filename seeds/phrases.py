@@ -53,6 +53,8 @@ _ABBREVIATION = re.compile(
     _I,
 )
 _BOUNDARY = re.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])\s*|\n")
+_LABEL = re.compile(r"^([^:.;,]{2,40}):\s+(.{4,})$", re.DOTALL)
+_NO_VERB_FIRST = re.compile(r"^\W*(?:[A-Za-z]+ing\b|(?i:the|an?|any|all|each|every|no)\b|`|\S*_)")
 _CAPITALISED = re.compile(r"^[^\W\d_][^\W\d_A-ZÄÖÜ]*(?:-[a-zäöüß]+)*(?=[\s,.:;]|$)")
 _GERMAN_OPENER = re.compile(
     r"\b(?:verboten|nicht erlaubt|niemals|nie|vermeide\w*|auf keinen|das)", _I
@@ -127,7 +129,10 @@ def forbid(text: str, opener: str = "") -> str:
         return text
     if guess_language(text) == "de" or _GERMAN_OPENER.search(opener):
         return f"Niemals {lower_first(text) if _verb_first(text) else text}"
-    return f"{'Never' if mood_of(text) is Mood.INSTRUCTION else 'Avoid'} {lower_first(text)}"
+    if (label := _LABEL.match(text)) and not instructs(label[1]) and instructs(label[2]):
+        return f"{label[1]}: {lower_first(forbid(label[2]))}"
+    word = "Avoid" if _NO_VERB_FIRST.match(text) else "Never"
+    return f"{word} {lower_first(text)}"
 
 
 def _verb_first(text: str) -> bool:

@@ -59,6 +59,22 @@ def test_forbidding_openers_turn_rules_round(opener: str) -> None:
     assert found == ["Never use ILIKE on serials", "Avoid using LIKE", "Never trust x"]
 
 
+@pytest.mark.parametrize(
+    ("bullet", "rule"),
+    [
+        ("Guess a rate", "Never guess a rate"),
+        ("Refunds: trigger them yourself", "Refunds: never trigger them yourself"),
+        ("Count old ones: they are kept", "Never count old ones: they are kept"),
+        ("Writing to production", "Avoid writing to production"),
+        ("The table `x`", "Avoid the table `x`"),
+        ("SELECT * on big tables", "Never SELECT * on big tables"),
+        ("Avoid joins", "Avoid joins"),
+    ],
+)
+def test_prohibitions_read_as_such(bullet: str, rule: str) -> None:
+    assert texts(f"## Never\n- {bullet}\n") == [rule]
+
+
 def test_forbidding_ends_with_its_section() -> None:
     assert texts("## Never\n- Use a\n## Always\n- Use b\n") == ["Never use a", "Use b"]
 
