@@ -30,6 +30,7 @@ from lessons_loop.deploy.bench_prefix import prefix_figures
 from lessons_loop.deploy.bench_recall import recall_figures
 from lessons_loop.deploy.progress import Stages
 from lessons_loop.filter.errors import LessonsError
+from lessons_loop.promote.quiet import quiet_libraries
 
 SIZES = (100, 1_000, 10_000)
 LARGE = 100_000
@@ -129,6 +130,7 @@ def main() -> int:
     """Measure, print, and write JSON where asked."""
     args = arguments()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    quiet_libraries()
     try:
         figures = measured(parts(quick=args.quick, large=args.large, only=args.only))
     except LessonsError as error:
