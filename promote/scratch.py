@@ -10,9 +10,10 @@ from pathlib import Path
 
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.store import StorePaths
+from lessons_loop.promote.copied import CopiedStore
 from lessons_loop.promote.files import file_errors
 from lessons_loop.promote.lock import borrowed_lock
-from lessons_loop.promote.places import FolderStore
+from lessons_loop.promote.places import FolderStore, LessonStore
 from lessons_loop.promote.repair import gate_marker
 from lessons_loop.promote.server_copy import copy_collections
 from lessons_loop.promote.server_place import ServerStore
@@ -21,7 +22,7 @@ from lessons_loop.promote.server_place import ServerStore
 @contextmanager
 def working_copy(
     store: FolderStore | ServerStore, domain: str, dry_run: bool
-) -> Iterator[FolderStore | ServerStore]:
+) -> Iterator[LessonStore]:
     """Return the store itself, for a dry run a copy of it; raise LockHeld, StoreError."""
     if not dry_run:
         yield store
@@ -30,38 +31,40 @@ def working_copy(
         scratch = tempfile.TemporaryDirectory(prefix="lessons-dry-run-")
     with scratch as folder:
         root = StorePaths(Path(folder) / "store")
-        copy = FolderStore(root, root.state)
         if isinstance(store, ServerStore):
-            _copy_server(store, copy, domain)
+            copy = _copy_server(store, root.state, domain)
         else:
-            _copy_folder(store, copy)
+            copy = _copy_folder(store, root)
         with _named_as(store, copy):
             yield copy
 
 
-def _copy_folder(store: FolderStore, copy: FolderStore) -> None:
+def _copy_folder(store: FolderStore, scratch: StorePaths) -> LessonStore:
     """Copy gate, staging and state under their locks."""
-    paths, scratch = store.paths, copy.paths
+    paths = store.paths
     with borrowed_lock(paths.gate_lock), file_errors(paths.root):
         scratch.root.mkdir()
         _copy(paths.gate, scratch.gate)
         _copy(gate_marker(paths), gate_marker(scratch))
-        _copy(store.state, copy.state)
+        _copy(store.state, scratch.state)
     with borrowed_lock(paths.staging_lock), file_errors(paths.root):
         _copy(paths.staging, scratch.staging)
         _copy(paths.staging_marker, scratch.staging_marker)
+    return FolderStore(scratch, scratch.state)
 
 
-def _copy_server(store: ServerStore, copy: FolderStore, domain: str) -> None:
+def _copy_server(store: ServerStore, state: Path, domain: str) -> LessonStore:
     """Copy the state under its lock, and what the server holds of the domain."""
+    copy = CopiedStore(store.title, state)
     with borrowed_lock(store.state_lock), file_errors(store.state):
-        copy.paths.root.mkdir()
-        _copy(store.state, copy.state)
-        copy_collections(store, copy.paths, domain)
+        state.parent.mkdir()
+        _copy(store.state, state)
+        copy_collections(store, copy, domain)
+    return copy
 
 
 @contextmanager
-def _named_as(store: FolderStore | ServerStore, copy: FolderStore) -> Iterator[None]:
+def _named_as(store: LessonStore, copy: LessonStore) -> Iterator[None]:
     """Let errors name the store that was copied: the copy is gone when they are read."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""Copy a domain from a server into a scratch folder, through reading calls alone.
+"""Copy a domain from a server into this process, through reading calls alone.
 
 Covered: a gate that is at work, before or during the copy (refused).
 """
@@ -6,17 +6,15 @@ Covered: a gate that is at work, before or during the copy (refused).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lessons_loop.filter.errors import StoreError, StoreMissing, StoreUnreachable
-from lessons_loop.filter.store import StorePaths, collection_names, open_embedded
+from lessons_loop.filter.store import collection_names
+from lessons_loop.promote.copied import CopiedClient, CopiedRow, CopiedStore
 from lessons_loop.promote.errors import LockHeld
 from lessons_loop.promote.journal import pending_domain
 from lessons_loop.promote.rows import (
-    PAGE,
+    PLACEHOLDER,
     chroma_errors,
     find_collection,
     read_rows,
@@ -29,81 +27,71 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
 
-def copy_collections(store: ServerStore, target: StorePaths, domain: str) -> None:
-    """Fill the folder with what the server holds of a domain; raise LockHeld, StoreError.
+def copy_collections(store: ServerStore, copy: CopiedStore, domain: str) -> None:
+    """Fill the copy with what the server holds of a domain; raise LockHeld, StoreError.
 
     Of other domains only curated's header goes along, unless a change of theirs is unfinished.
     """
     domains = {domain, pending_domain(store.state)} - {""}
+    names = [collection_names(one) for one in sorted(domains)]
     with (
         store.told(),
         store.closing("curated") as curated,
-        store.closing("gate") as archives,
+        store.closing("gate") as gate,
         store.closing("staging") as staging,
     ):
-        for name in domains:
-            refuse_locked(archives, name)
-        before = _pictures(curated, domains)
-        with closing(open_embedded(target.gate)) as copy:  # type: ignore[type-var]
-            _copy_curated(curated, copy, domains)
-            _copy_named(archives, copy, [collection_names(one)["archive"] for one in domains])
-        with closing(open_embedded(target.staging)) as copy:  # type: ignore[type-var]
-            names = [collection_names(one) for one in domains]
-            waiting = [one[kind] for one in names for kind in ("candidates", "events")]
-            _copy_named(staging, copy, waiting)
-        for name in domains:
-            refuse_locked(archives, name)
-        if _pictures(curated, domains) != before:
+        before = _picture(curated, gate, domains)
+        _copy_curated(curated, copy.curated, domains)
+        _copy_named(gate, copy.gate, [one["archive"] for one in names])
+        waiting = [one[kind] for one in names for kind in ("candidates", "events")]
+        _copy_named(staging, copy.waiting, waiting)
+        if _picture(curated, gate, domains) != before:
             raise LockHeld("a gate wrote while the store was read: run again")
 
 
-def _pictures(curated: ClientAPI, domains: Iterable[str]) -> list[Any]:
-    names = [collection_names(domain)["curated"] for domain in sorted(domains)]
-    found = [find_collection(curated, name) for name in names]
-    return [(one.id, one.metadata) if one is not None else None for one in found]
+def _picture(curated: ClientAPI, gate: ClientAPI, domains: Iterable[str]) -> list[Any]:
+    """Return what every change of curated or archive changes; raise LockHeld beside a gate."""
+    found = []
+    for domain in sorted(domains):
+        refuse_locked(gate, domain)
+        one = find_collection(curated, collection_names(domain)["curated"])
+        found.append((one.id, one.metadata) if one is not None else None)
+    return found
 
 
-def _copy_curated(source: ClientAPI, target: ClientAPI, domains: set[str]) -> None:
+def _copy_curated(source: ClientAPI, target: CopiedClient, domains: set[str]) -> None:
+    own = {collection_names(domain)["curated"] for domain in domains}
     with chroma_errors("the gate's collections"):
         found = list(source.list_collections())
     for collection in found:
         header = collection.metadata or {}
-        own = {collection_names(domain)["curated"] for domain in domains}
-        wanted = header.get("domain") in domains or collection.name in own
-        if wanted or "schema_version" in header:
-            _copy_one(collection, target, rows=wanted)
+        if header.get("domain") in domains or collection.name in own:
+            _copy_one(collection, target, vectors=True)
+        elif "schema_version" in header:
+            _make(collection, target)
 
 
-def _copy_named(source: ClientAPI, target: ClientAPI, names: Iterable[str]) -> None:
+def _copy_named(source: ClientAPI, target: CopiedClient, names: Iterable[str]) -> None:
     for name in names:
         if (collection := find_collection(source, name)) is not None:
-            _copy_one(collection, target, rows=True)
+            _copy_one(collection, target, vectors=False)
 
 
-def _copy_one(collection: Any, target: ClientAPI, *, rows: bool) -> None:
-    with chroma_errors(collection.name):
-        copy = target.create_collection(
-            collection.name,
-            configuration={"hnsw": {"space": space_of(collection)}},  # type: ignore[arg-type]
-            metadata=collection.metadata or None,
-            embedding_function=None,
-        )
-    if not rows:
-        return
+def _make(collection: Any, target: CopiedClient) -> Any:
+    shape = {"hnsw": {"space": space_of(collection)}}
+    return target.create_collection(collection.name, shape, collection.metadata)
+
+
+def _copy_one(collection: Any, target: CopiedClient, *, vectors: bool) -> None:
+    copy = _make(collection, target)
     for page in read_rows(collection):
-        vectors = _vectors(collection, page.ids)
-        with chroma_errors(collection.name):
-            copy.add(
-                ids=page.ids,
-                documents=page.documents,
-                metadatas=page.metadatas,  # type: ignore[arg-type]
-                embeddings=vectors,
-            )
+        found = _vectors(collection, page.ids) if vectors else {}
+        for id_, document, metadata in zip(*page, strict=True):
+            copy.rows[id_] = CopiedRow(document, metadata, found.get(id_, PLACEHOLDER))
 
 
-def _vectors(collection: Any, ids: list[str]) -> Any:
+def _vectors(collection: Any, ids: list[str]) -> dict[str, Any]:
     """Return the rows' vectors; zeros, which no reader takes for vectors, where they are lost."""
-    assert len(ids) <= PAGE
     try:
         with chroma_errors(collection.name):
             page = collection.get(ids=ids, include=["embeddings"])
@@ -112,5 +100,5 @@ def _vectors(collection: Any, ids: list[str]) -> Any:
     except StoreError:
         page = {"ids": [], "embeddings": []}
     found = dict(zip(page["ids"], page["embeddings"], strict=True))
-    size = max((len(row) for row in found.values()), default=1)
-    return np.array([found.get(id_, [0.0] * size) for id_ in ids], dtype=np.float32)
+    size = max((len(vector) for vector in found.values()), default=1)
+    return {id_: found.get(id_, [0.0] * size) for id_ in ids}

@@ -30,7 +30,6 @@ from lessons_loop.filter.models import Status
 from lessons_loop.filter.store import StorePaths, file_lock
 from lessons_loop.promote.errors import JournalBroken, LedgerBroken, LockHeld, Paused, WrongState
 from lessons_loop.promote.lock import gate_lock
-from lessons_loop.promote.places import FolderStore
 from lessons_loop.promote.records import Action, Change
 from lessons_loop.promote.session import open_gate
 from support.gate import (
@@ -163,8 +162,7 @@ def test_dry_run_leaves_every_byte(root: Path, tmp_path: Path) -> None:  # T-32
         session.apply(promotion(session, found))
         assert found.lesson.key in session.curated
         assert session.candidates() == []
-        assert isinstance(session.store, FolderStore)
-        scratch = session.store.paths.root
+        scratch = session.state
         assert not scratch.is_relative_to(tmp_path)
     assert tree(root) == before
     assert not scratch.exists()
