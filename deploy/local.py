@@ -116,6 +116,8 @@ def local_run(
             align_models(admin, models, str(earlier.get("models", "")))
             align_embedding(admin, embedding.variables, str(earlier.get("embedding", "")))
             offered = admin.model_ids()
+        if off := switched_off(admin):
+            stages.note(f"the plugin is {off} in Open WebUI and stays so: Admin Panel, Functions")
         if embedding.gate:
             with stages.stage("warming the embedding engine", "embedding engine is warm"):
                 admin.warm_embedding()
@@ -245,16 +247,25 @@ def sign_in(admin: OpenWebUI, home: Home, settings: ServerSettings) -> None:
 
 
 def install(admin: OpenWebUI, home: Home, options: Options) -> None:
-    """Install plugin and tool; valves are set once, later ones are the admin's."""
-    fresh = admin.function(PLUGIN_ID) is None
+    """Install plugin and tool; switches and valves are set once, later ones are the admin's."""
+    known = admin.function(PLUGIN_ID) is not None and bool(admin.valves("functions", PLUGIN_ID))
+    put = admin.store_function if known else admin.install_function
     try:
-        admin.install_function(PLUGIN_ID, "Lessons", PLUGIN_FILE.read_text("utf-8"))
+        put(PLUGIN_ID, "Lessons", PLUGIN_FILE.read_text("utf-8"))
     except OpenWebUIError as error:  # Open WebUI tells the reason in its log only
         raise StartError(f"{error}; the reason is in {home.root / 'open-webui.log'}") from None
-    if fresh or not admin.valves("functions", PLUGIN_ID):
+    if not known:
         valves = {"domains": options.domains, "distill_enabled": True, **options.valves}
         admin.set_valves("functions", PLUGIN_ID, valves)
     admin.install_tool(TOOL_ID, "Demo data server", TOOL_FILE.read_text("utf-8"))
     stored = admin.valves("tools", TOOL_ID)
     if stored.get("database") != str(home.database):
         admin.set_valves("tools", TOOL_ID, stored | {"database": str(home.database)})
+
+
+def switched_off(admin: OpenWebUI) -> str:
+    """Return how an admin left the plugin where it does not run for everybody, else nothing."""
+    state = admin.function(PLUGIN_ID) or {}
+    if not state.get("is_active"):
+        return "switched off"
+    return "" if state.get("is_global") else "not global"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+
+TEXT_COLUMN = 10
+"""Where a stage's text begins, behind its seconds."""
 
 
 class Stages:
@@ -32,5 +36,19 @@ class Stages:
         self.note(done or doing)
 
     def note(self, text: str) -> None:
-        """Print one line with the elapsed seconds."""
-        self.console.print(f"{self.elapsed:6.1f} s  {text}", soft_wrap=True, markup=False)
+        """Print one line with the elapsed seconds, on a terminal wrapped below its text."""
+        line = f"{self.elapsed:6.1f} s  {text}"
+        if self.console.is_terminal:
+            line = hung(line, self.console.width, TEXT_COLUMN)
+        self.console.print(line, soft_wrap=True, markup=False)
+
+
+def hung(line: str, width: int, indent: int) -> str:
+    """Wrap between words, later lines indented; a word is never cut: a path can be copied."""
+    return textwrap.fill(
+        line,
+        width,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -16,13 +16,14 @@ from types import FrameType
 from rich.console import Console
 
 from lessons_loop.deploy.local import Options, Running, local_run
-from lessons_loop.deploy.progress import Stages
+from lessons_loop.deploy.progress import Stages, hung
 from lessons_loop.deploy.server import ADMIN_EMAIL
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.published import read_published
 
 WATCH_SECONDS = 0.5
 NO_LESSONS = "none"
+LABEL_COLUMNS = 15
 
 
 def run_up(options: Options, *, as_json: bool = False) -> None:
@@ -36,7 +37,9 @@ def run_up(options: Options, *, as_json: bool = False) -> None:
         if as_json:
             print(json.dumps(as_content(running), indent=2), flush=True)
         else:
-            Console(highlight=False).print(welcome(running), soft_wrap=True, markup=False)
+            console = Console(highlight=False)
+            text = fitted(welcome(running), console.width) if console.is_terminal else ""
+            console.print(text or welcome(running), soft_wrap=True, markup=False)
         while not stopped.wait(WATCH_SECONDS):
             for child in running.children:
                 child.require_running()
@@ -77,6 +80,16 @@ def welcome(running: Running) -> str:
         *how_to_teach(running),
         "  stop         Ctrl-C",
         "",
+    ]
+    return "\n".join(lines)
+
+
+def fitted(text: str, width: int) -> str:
+    """Wrap what is longer than the terminal below its label; commands stay whole, to be copied."""
+    commands = ("source ", command_name())
+    lines = [
+        line if line[LABEL_COLUMNS:].startswith(commands) else hung(line, width, LABEL_COLUMNS)
+        for line in text.split("\n")
     ]
     return "\n".join(lines)
 

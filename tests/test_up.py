@@ -9,7 +9,7 @@ from lessons_loop.deploy.local import Options, Running, init_command
 from lessons_loop.deploy.openwebui_client import OpenWebUI
 from lessons_loop.deploy.server import ServerSettings
 from lessons_loop.deploy.sources import LEXICAL, Embedding, Models, practice_models
-from lessons_loop.deploy.up import welcome
+from lessons_loop.deploy.up import fitted, welcome
 from support.shelf import put_published, shelf
 
 
@@ -39,3 +39,14 @@ def test_seeded_practice_run_says_how_to_see_learning(tmp_path: Path) -> None:
 def test_empty_store_has_all_to_learn(tmp_path: Path) -> None:
     put_published(Home(tmp_path).store, (), None)
     assert "--no-seeds" not in welcome(running(tmp_path, practice_models(9)))
+
+
+def test_welcome_fits_the_terminal_and_commands_stay_whole(tmp_path: Path) -> None:
+    put_published(Home(tmp_path).store, shelf(), None)
+    text = welcome(running(tmp_path, practice_models(9)))
+    lines = fitted(text, 80).split("\n")
+    long = [line.strip() for line in lines if len(line) > 80]
+    assert all(" --" in line or "source " in line or "/" in line for line in long)
+    commands = [line for line in text.split("\n") if " --" in line or "source " in line]
+    assert len(commands) == 3 and set(commands) <= set(lines)
+    assert "".join(" ".join(lines).split()) == "".join(text.split())

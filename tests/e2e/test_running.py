@@ -124,6 +124,7 @@ def test_up_brings_everything_and_stops_on_interrupt(folder: Path) -> None:
             "openwebui": True,
         }
         client.set_valves("functions", PLUGIN, {"domains": "sql", "top_k": 3})
+        client.ask("POST", f"/api/v1/functions/id/{PLUGIN}/toggle")
         children = running.children()
         assert len(children) == 2
         assert running.end(signal.SIGINT) == 0
@@ -135,6 +136,8 @@ def test_second_start_keeps_what_the_admin_changed(folder: Path) -> None:
     with up(folder) as running:
         client = running.wait_until_ready()
         assert client.valves("functions", PLUGIN) == {"domains": "sql", "top_k": 3}
+        plugin = client.function(PLUGIN)
+        assert plugin and not plugin["is_active"] and "switched off" in running.output
         assert "demo database is built" not in running.output
         assert client.model_ids() == ["practice-model"]
         again = subprocess.run(
