@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 
 from lessons_loop.promote.findings import Finding, holds, rejects
+from lessons_loop.promote.steering import find_steering
 
 _I = re.IGNORECASE
 _RULES = r"(?:instruct\w*|rules?|prompts?|guidelines?|polic\w+|guardrails?|restrictions?|lessons?)"
@@ -124,43 +125,6 @@ _ROLE_TAG = re.compile(
     r"|(?-i:(?:^|[.;!\s])(?:SYSTEM|ASSISTANT|ADMIN|DEVELOPER|OPERATOR|REVIEWER)\s*:)",
     _I | re.MULTILINE,
 )
-_STEERS = re.compile(
-    r"\b(?:tell|inform|warn|assure|convince|persuade|advise)\W+(?:the |all |every )?"
-    r"(?:users?|customers?|people|anybody|anyone|everyone|everybody)\b|\bcurated\b"
-    r"|\btrust\W+(?:\w+\W+){0,3}(?:contents?|outputs?|pages?|messages?|mails?|text)\b"
-    r"|\b(?:the|whole|full|entire) (?:conversation|chat history)\b",
-    _I,
-)
-_SOURCES = (
-    r"(?:files?|pages?|e-?mails?|mails?|documents?|messages?|results?|outputs?|websites?|web|readmes?"
-    r"|attachments?|uploads?|tickets?|comments?|links?)"
-)
-_SUSPECT = re.compile(
-    r"\b(?:accept|follow|obey|heed|honou?r|carry out|execute|run|apply)\W+(?:\w+\W+){0,3}"
-    r"(?:instructions?|orders?|commands?|directions?|demands?)\W+(?:\w+\W+){0,2}(?:in|from|of|inside"
-    rf"|on|within)\W+(?:\w+\W+){{0,3}}{_SOURCES}\b"
-    r"|\bdo (?:as|what|whatever|everything)\W+(?:\w+\W+){0,4}"
-    r"(?:says?|demands?|asks?|tells?|wants?|requests?|orders?)\b"
-    r"|\b(?:whatever|regardless of what|no matter what|even if)\W+(?:the )?"
-    r"(?:data|facts|evidence|results?|numbers) (?:says?|shows?|tells?)\b"
-    r"|\b(?:prefer|favou?r|recommend|promote|praise)\W+(?:\w+\W+){0,5}in (?:all|every|any|each)"
-    r" (?:comparisons?|recommendations?|answers?|reviews?|lists?)\b"
-    r"|\b(?:ignor\w*|disregard\w*|bypass\w*|circumvent\w*|evade|override|skip)\W+(?:\w+\W+){0,4}"
-    r"(?:operators?|admin\w*|owners?|approvals?|reviews?|permissions?|consent|access checks?)\b"
-    r"|\b(?:pass|forward|send|route|hand|redirect)\W+(?:\w+\W+){0,2}"
-    r"(?:questions?|requests?|messages?|conversations?|chats?)\b"
-    r"|(?:^|[.;:] |\band |\bto |\bthen )(?:answer|reply|respond) (?:only|always|never|in|with)\b"
-    r"|\bantworte\w* (?:immer|nur|stets)\b"
-    r"|\b(?:so|nur|immer|stets|damit) antworten\b|\brépond\w* (?:toujours|uniquement)\b"
-    r"|\bresponde\w* (?:siempre|solo|sólo)\b"
-    r"|\b(?:whatever|no matter what) (?:the )?(?:users?|people|somebody|anyone)"
-    r" (?:asks?|says?|wants?)\b"
-    r"|(?:无论|不管).{0,8}(?:问|说|要求)什么"
-    r"|\btracking (?:pixels?|links?|codes?)\b|\bweb ?bugs?\b"
-    r"|\b(?:send|forward|post|mail|upload|copy)\W+(?:\w+\W+){0,8}to (?:the |an? )?(?:\w+ )?"
-    r"(?:channel|mailbox|inbox|address|recipient|third part\w+|external \w+)\b",
-    _I,
-)
 _INJECTIONS = (
     (_IGNORE, "orders the reader to set rules aside"),
     (_IGNORE_ELSEWHERE, "orders the reader to set rules aside"),
@@ -183,7 +147,7 @@ def find_injection(text: str) -> Iterator[Finding]:
             yield rejects("injection", f"{why}: '{found.group().strip()[:60]}'")
     if found := _HANDS_OVER.search(plain):
         yield holds("disclosure", f"hands something over: '{found.group()[:60]}'")
-    if found := _STEERS.search(plain) or _SUSPECT.search(plain):
+    if found := find_steering(plain):
         yield holds("injection", f"may steer the model or the loop: '{found.group()[:60]}'")
 
 
