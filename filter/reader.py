@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from lessons_loop.filter.alerts import Alerts
+from lessons_loop.filter.alerts import Alerts, lessons_log
 from lessons_loop.filter.embed import Fingerprint
 from lessons_loop.filter.errors import LessonsError, StoreUnreachable
 from lessons_loop.filter.published import PublishedSet
@@ -82,6 +82,9 @@ class CuratedReader:
         index = build_index(sets)
         self._tell_models_apart(index, prints)
         self.loaded, self._built = Loaded(index, prints[0] if prints else None), sets
+        counts = ", ".join(f"{len(one.keys)} {one.header.domain}" for one in sets)
+        read = counts or "none yet, chats go on without"
+        lessons_log.info("lessons in %s: %s", self.source.place, read)
         return True
 
     def _fetch(self, domain: str, failed: dict[str, Exception]) -> None:

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 88ab3249f0988fa5ee6fb37dbd5af398e3a9fde478509562da22521b04d7abb9
+source_digest: 36b6b37a949604a2689e47b6ecee0cd756195894010d6d20fc2d1add2bc1892b
 """
 
 from __future__ import annotations
@@ -5750,6 +5750,9 @@ class CuratedReader:
         index = build_index(sets)
         self._tell_models_apart(index, prints)
         self.loaded, self._built = Loaded(index, prints[0] if prints else None), sets
+        counts = ", ".join(f"{len(one.keys)} {one.header.domain}" for one in sets)
+        read = counts or "none yet, chats go on without"
+        lessons_log.info("lessons in %s: %s", self.source.place, read)
         return True
 
     def _fetch(self, domain: str, failed: dict[str, Exception]) -> None:

@@ -106,6 +106,7 @@ def test_pasted_file_works_without_any_other_step(bare: Server, window: Windows)
     assert BLOCK_OPEN not in system_text(body)
     logged = bare.log[mark:]
     assert "ERROR" not in logged and "Traceback" not in logged and "WARNING" not in logged
+    assert logged.count("none yet, chats go on without") == 1
 
 
 def test_learning_switched_on_in_the_settings(bare: Server, window: Windows) -> None:
