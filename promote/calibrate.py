@@ -1,9 +1,10 @@
 """The relevance floor of a set of lessons under one embedder.
 
 An absolute threshold is right for one model only (MiniLM: unrelated texts stay
-under 0.25, e5: over 0.8), so the floor is what small talk does not reach: the
-99th percentile of the best scores of sixty everyday messages, estimated from their
-mean and spread (the highest of sixty would hang on one odd message).
+under 0.25, e5: over 0.8). So what all everyday messages share is subtracted from
+every vector, which also tells look-alikes apart better, and the floor is what small
+talk does not reach: the 99th percentile of the best scores of sixty everyday messages,
+estimated from their mean and spread (their highest would hang on one odd message).
 """
 
 from __future__ import annotations
@@ -21,8 +22,6 @@ from lessons_loop.promote.everyday import everyday_messages
 
 DEVIATIONS = 2.33
 """Standard deviations from a mean to the 99th percentile."""
-CROWDED = 0.5
-"""Median best cosine of small talk above which the corpus mean is subtracted."""
 MARGIN = 0.02
 LEAST_FLOOR = 0.15
 """Below it a few lessons about one narrow subject would let anything in."""
@@ -30,7 +29,7 @@ LEAST_LEXICAL_FLOOR = 0.08
 
 
 class Calibration(NamedTuple):
-    """What the published file tells recall about its scores."""
+    """What the published file tells recall about its scores; `mean` is to be subtracted."""
 
     floor: float | None
     lexical_floor: float
@@ -52,9 +51,7 @@ def calibrate(
     if vectors is None or embedder is None or not vectors.size:
         return Calibration(None, word_floor, ())
     messages = embedder.embed(everyday_messages(), Purpose.QUERY)
-    mean = np.zeros(0, np.float32)
-    if np.median((messages @ vectors.T).max(axis=1)) > CROWDED:
-        mean = np.concatenate([messages, vectors]).mean(axis=0).astype(np.float32)
+    mean = messages.mean(axis=0).astype(np.float32)
     cosines = centre(messages, mean) @ centre(vectors, mean).T
     joined = (cosines + LEXICAL_SHARE * words).max(axis=1)
     return Calibration(floor_of(joined, LEAST_FLOOR), word_floor, tuple(map(float, mean)))

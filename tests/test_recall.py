@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lessons_loop.filter.embed import Purpose
 from lessons_loop.filter.question import Question, views
-from lessons_loop.filter.recall import build_index, score, select, tokens
+from lessons_loop.filter.recall import build_index, centre, cosines, score, select, tokens
 from lessons_loop.filter.store import StorePaths
 from support.gate import HashEmbedder
 from support.shelf import CERTS, SERIALS, put_published, shelf, shelved
@@ -229,8 +229,15 @@ def test_changed_topic_leaves_the_old_lessons_behind(paths, last):
     assert scores.max() < index.floor
 
 
+def test_mean_is_left_out_without_a_copy(paths):
+    index = build_index([put_published(paths, shelf(), EMBEDDER)])
+    rows = EMBEDDER.embed(["expiring certificate of the ingress", "hello"], Purpose.QUERY)
+    plain = centre(index.vectors, index.mean) @ centre(rows, index.mean).T
+    assert np.allclose(np.array(cosines(index, rows)).T, plain, atol=1e-5)
+
+
 def test_lessons_far_behind_the_best_stay_out(paths):
     index = build_index([put_published(paths, shelf(), EMBEDDER)])
-    scores = np.array([0.9, 0.5, 0.4], np.float32)
+    scores = np.array([0.9, 0.6, 0.5], np.float32)
     found = select(index, scores, floor=0.3, top_k=5, token_budget=512)
     assert {one.key for one in found} == {index.keys[0], index.keys[1]}
