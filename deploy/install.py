@@ -106,8 +106,7 @@ def open_webui_version(client: OpenWebUI) -> str:
             f"nothing answers at {client.url} {reason}: start Open WebUI, or correct --url"
         ) from None
     if 300 <= response.status_code < 400:
-        target = public_url(response.headers.get("Location", "")).removesuffix("/api/version")
-        raise OpenWebUIError(f"{client.url} redirects: pass --url {target or 'with its target'}")
+        raise OpenWebUIError(redirected(client.url, response.headers.get("Location", "")))
     if response.status_code in GATEWAY:
         raise OpenWebUIError(
             f"{client.url} answers {response.status_code}: the proxy is up, Open WebUI is not yet"
@@ -122,6 +121,17 @@ def open_webui_version(client: OpenWebUI) -> str:
             " pass --url with the address its page has"
         )
     return version
+
+
+def redirected(url: str, target: str) -> str:
+    """Say what a redirect of the version's address means: a moved server, or a sign-in before it."""
+    shown = public_url(target)[:200]
+    if shown.endswith("/api/version"):
+        return f"{url} redirects: pass --url {shown.removesuffix('/api/version')}"
+    return (
+        f"{url} redirects to {shown or 'nowhere'}, maybe a sign-in before it:"
+        " pass an address that reaches Open WebUI itself"
+    )
 
 
 def require_release(version: str, source: str) -> None:

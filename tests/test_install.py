@@ -59,6 +59,12 @@ def test_redirect_is_named_and_gets_no_token() -> None:
         assert other.received == []
 
 
+def test_sign_in_page_before_it_is_told() -> None:
+    told = refusal({"GET /api/version": redirect("https://login.example/?next=obviously-fake")})
+    assert told.endswith("pass an address that reaches Open WebUI itself")
+    assert "https://login.example/" in told and "obviously-fake" not in told
+
+
 def test_nothing_there_says_what_to_do() -> None:
     with pytest.raises(OpenWebUIError, match="start Open WebUI, or correct --url"):
         open_webui_version(connect("http://127.0.0.1:1", TOKEN, 2))
