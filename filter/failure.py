@@ -77,6 +77,11 @@ _EMPTY_RESULT = re.compile(
       |keine\ (?:ergebnisse|zeilen|treffer)|sin\ resultados|aucun\ r[ée]sultat)?[\W_]*$""",
     re.VERBOSE | re.IGNORECASE,
 )
+_STATUS_TAG = re.compile(
+    r"(?:CREATE|ALTER|DROP|GRANT|REVOKE|TRUNCATE|COMMENT|VACUUM|ANALYZE|COPY|INSERT|UPDATE|DELETE"
+    r"|MERGE|REINDEX|REFRESH)(?: [A-Z0-9]+){0,4}"
+)
+"""What databases answer to a statement that worked; the statement has the same words."""
 _SUM = re.compile(r"[\s()\d.,]*\d\s*[-+*/^%x×÷][-+*/^%x×÷\s()\d.,=?]*\d[\s)=?]*")
 _ERROR_KEYS = ("error", "errors", "exception", "traceback", "fault")
 _CODE_KEYS = ("status", "status_code", "statuscode", "code", "http_status")
@@ -119,6 +124,8 @@ def looks_empty(text: str) -> bool:
 def looks_echoed(result: str, call: str) -> bool:
     """Say whether a result only gives back what the call contained (`echo hello`)."""
     words = result.split()
+    if _STATUS_TAG.fullmatch(result.strip()):
+        return False
     return len(words) <= 30 and " ".join(words) in " ".join(call.replace("\\n", " ").split())
 
 

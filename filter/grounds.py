@@ -156,7 +156,8 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
             return True  # a page size, not a count of this one case
         # A limit that an error named and a later call kept to is no value that came out.
         kept = any(number in reading.numbers[p] for p in reading.where("call") if p > first)
-        return turn.failed and (kept or _names_error(number, part))
+        named = _names_error(number, part) or _names_default(number, part)
+        return turn.failed and (kept or named)
     tested = any(result > first for result in reading.proofs.results)
     told = first in _accepted(reading) and number in _versions_named(part)
     return number in CONVERSIONS or told or (tested and len(number) <= 4)
@@ -188,6 +189,13 @@ def _names_error(number: str, part: str) -> bool:
     place = part.find(number)
     named = _ERROR_NUMBER.search(part[max(0, place - 20) : place]) is not None
     return named or bool(re.fullmatch(r"[45]\d\d", number))
+
+
+def _names_default(number: str, part: str) -> bool:
+    """Say whether a text calls a number the default: what a setting is, not what came out."""
+    written = re.escape(number).replace(r"\.", "[.,]")
+    form = rf"\b(?:default\w*|standard\w*|défaut|defecto|padrão)\W+(?:\w+\W+){{0,2}}{written}(?!\w)"
+    return re.search(form, part, re.IGNORECASE) is not None
 
 
 def _names_limit(number: str, part: str) -> bool:

@@ -114,8 +114,15 @@ class Proofs:
         if turn.role != "result" or turn.failed or turn.tool in DOCUMENT_TOOLS:
             return False
         call = self.turns[self.calls[position]].text if position in self.calls else ""
-        hollow = looks_empty(turn.text) or looks_echoed(turn.text, call) or looks_arithmetic(call)
-        return not hollow and position not in self.retried
+        hollow = looks_empty(turn.text) or looks_echoed(turn.text, call)
+        if looks_arithmetic(call) or (hollow and not self._cures(position)):
+            return False
+        return position not in self.retried
+
+    def _cures(self, position: int) -> bool:
+        """Say whether a changed call no longer fails and the user says that it worked."""
+        confirmed = any(later > position for later in self.confirmations)
+        return confirmed and bool(self._failed_before(position))
 
     @cached_property
     def _identities(self) -> dict[int, str]:

@@ -77,6 +77,13 @@ _API_GROUP = re.compile(
     r"\b(?:[\w-]+\.)*(?:k8s|kubernetes|istio|cert-manager|traefik|argoproj|coreos|helm)\.(?:io|sh|com)/"
 )
 """Annotation keys of Kubernetes look like hosts and are none."""
+_PUBLIC_NAME = re.compile(
+    r"(?<![\w@./-])(?:ghcr\.io|docker\.io|quay\.io|gcr\.io|registry\.k8s\.io|mcr\.microsoft\.com"
+    r"|pypi\.org|npmjs\.(?:com|org)|registry\.npmjs\.org|github\.com|gitlab\.com|huggingface\.co"
+    r"|crates\.io|rubygems\.org)(?![\w/:@-]|\.\w)",
+    re.IGNORECASE,
+)
+"""Public registries by their bare names: products. The gate's allow-list decides on them."""
 SMALL_NUMBERS = frozenset(str(number) for number in range(11))
 CONVERSIONS = frozenset(
     {"12", "24", "60", "90", "100", "180", "360", "365", "1000", "1024", "3600", "86400"}
@@ -133,7 +140,7 @@ def quantities_in(text: str) -> tuple[str, ...]:
 
 def addresses_in(text: str) -> bool:
     """Say whether a text names a URL or a host."""
-    bare = _API_GROUP.sub(" ", text)
+    bare = _PUBLIC_NAME.sub(" ", _API_GROUP.sub(" ", text))
     return bool(_URL_SCHEME.search(bare) or _HOST_NAME.search(bare))
 
 

@@ -291,3 +291,16 @@ def test_versions_of_an_accepted_explanation_stand(text: str, wanted: str | None
     told = assistant("OpenSSH 8.8+ refuses ssh-rsa.")
     found = reading(user("q"), *tool("ssh", "fetched", cmd="fetch"), told, user("works, thanks"))
     assert number_fault(text, found, set(), False) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Lower it; the default of 0.9 fails.", None),
+        ("It took 0.9 of it.", "one-off-number"),
+    ],
+)
+def test_a_default_that_an_error_names_stands(text: str, wanted: str | None) -> None:
+    failed = tool("sh", "ValueError: less than desired utilization (0.9)", cmd="serve")
+    found = reading(user("q"), *failed, *tool("sh", "started", cmd="serve --utilization 0.6"))
+    assert number_fault(text, found, set(), False) == wanted

@@ -88,3 +88,16 @@ def test_parallel_calls_pair_by_id() -> None:
 def test_results_without_id_pair_in_order() -> None:
     calls = Turn("call", "a", "t"), Turn("call", "b", "t")
     assert Proofs((*calls, Turn("result", "A"), Turn("result", "B"))).calls == {2: 0, 3: 1}
+
+
+def test_status_of_a_statement_is_no_echo() -> None:
+    index = tool("run_sql", "CREATE INDEX", sql="CREATE INDEX i ON orders(customer_id)")
+    assert Proofs(turns(user("q"), *index)).results
+
+
+@pytest.mark.parametrize(("remark", "proven"), [("works now, thanks", True), ("hm", False)])
+def test_silence_after_a_failure_counts_once_confirmed(remark: str, proven: bool) -> None:
+    failed = tool("shell", "Error: no such option", cmd="mount -x /data")
+    silent = tool("shell", "", cmd="mount -o rw /data")
+    talk = turns(user("q"), *failed, *silent, assistant("mounted"), user(remark))
+    assert bool(Proofs(talk).fixes) is proven

@@ -132,3 +132,17 @@ def test_a_decimal_below_one_is_no_small_number() -> None:
 )
 def test_days_that_only_show_a_format_are_no_one_offs(text: str, found: bool) -> None:
     assert one_offs_in(text) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("push to ghcr.io with it.", False),
+        ("pull from ghcr.io/acme/web", True),
+        ("see https://github.com", True),
+        ("push to ghcr.io.evil.example", True),
+        ("push to registry.example.com", True),
+    ],
+)
+def test_bare_public_registries_are_products(text: str, address: bool) -> None:
+    assert addresses_in(text) is address

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 36b6b37a949604a2689e47b6ecee0cd756195894010d6d20fc2d1add2bc1892b
+source_digest: 65704d921bdcde13b657c24f10dfebf6c21a9852bf5586f06559c6fa8b989f41
 """
 
 from __future__ import annotations
@@ -237,6 +237,13 @@ _API_GROUP = re.compile(
     r"\b(?:[\w-]+\.)*(?:k8s|kubernetes|istio|cert-manager|traefik|argoproj|coreos|helm)\.(?:io|sh|com)/"
 )
 """Annotation keys of Kubernetes look like hosts and are none."""
+_PUBLIC_NAME = re.compile(
+    r"(?<![\w@./-])(?:ghcr\.io|docker\.io|quay\.io|gcr\.io|registry\.k8s\.io|mcr\.microsoft\.com"
+    r"|pypi\.org|npmjs\.(?:com|org)|registry\.npmjs\.org|github\.com|gitlab\.com|huggingface\.co"
+    r"|crates\.io|rubygems\.org)(?![\w/:@-]|\.\w)",
+    re.IGNORECASE,
+)
+"""Public registries by their bare names: products. The gate's allow-list decides on them."""
 SMALL_NUMBERS = frozenset(str(number) for number in range(11))
 CONVERSIONS = frozenset(
     {"12", "24", "60", "90", "100", "180", "360", "365", "1000", "1024", "3600", "86400"}
@@ -293,7 +300,7 @@ def quantities_in(text: str) -> tuple[str, ...]:
 
 def addresses_in(text: str) -> bool:
     """Say whether a text names a URL or a host."""
-    bare = _API_GROUP.sub(" ", text)
+    bare = _PUBLIC_NAME.sub(" ", _API_GROUP.sub(" ", text))
     return bool(_URL_SCHEME.search(bare) or _HOST_NAME.search(bare))
 
 
@@ -699,6 +706,11 @@ _EMPTY_RESULT = re.compile(
       |keine\ (?:ergebnisse|zeilen|treffer)|sin\ resultados|aucun\ r[ée]sultat)?[\W_]*$""",
     re.VERBOSE | re.IGNORECASE,
 )
+_STATUS_TAG = re.compile(
+    r"(?:CREATE|ALTER|DROP|GRANT|REVOKE|TRUNCATE|COMMENT|VACUUM|ANALYZE|COPY|INSERT|UPDATE|DELETE"
+    r"|MERGE|REINDEX|REFRESH)(?: [A-Z0-9]+){0,4}"
+)
+"""What databases answer to a statement that worked; the statement has the same words."""
 _SUM = re.compile(r"[\s()\d.,]*\d\s*[-+*/^%x×÷][-+*/^%x×÷\s()\d.,=?]*\d[\s)=?]*")
 _ERROR_KEYS = ("error", "errors", "exception", "traceback", "fault")
 _CODE_KEYS = ("status", "status_code", "statuscode", "code", "http_status")
@@ -741,6 +753,8 @@ def looks_empty(text: str) -> bool:
 def looks_echoed(result: str, call: str) -> bool:
     """Say whether a result only gives back what the call contained (`echo hello`)."""
     words = result.split()
+    if _STATUS_TAG.fullmatch(result.strip()):
+        return False
     return len(words) <= 30 and " ".join(words) in " ".join(call.replace("\\n", " ").split())
 
 
@@ -3408,8 +3422,15 @@ class Proofs:
         if turn.role != "result" or turn.failed or turn.tool in DOCUMENT_TOOLS:
             return False
         call = self.turns[self.calls[position]].text if position in self.calls else ""
-        hollow = looks_empty(turn.text) or looks_echoed(turn.text, call) or looks_arithmetic(call)
-        return not hollow and position not in self.retried
+        hollow = looks_empty(turn.text) or looks_echoed(turn.text, call)
+        if looks_arithmetic(call) or (hollow and not self._cures(position)):
+            return False
+        return position not in self.retried
+
+    def _cures(self, position: int) -> bool:
+        """Say whether a changed call no longer fails and the user says that it worked."""
+        confirmed = any(later > position for later in self.confirmations)
+        return confirmed and bool(self._failed_before(position))
 
     @cached_property
     def _identities(self) -> dict[int, str]:
@@ -4106,6 +4127,8 @@ TWIN_SIMILARITY = 0.93
 STICKY_SHARE = 0.5
 BEHIND_BEST = 0.6
 """Share of the best score a lesson needs to be shown beside it; up to 0.65 costs no right one."""
+FOLLOW_UP_LEXICAL_SHARE = 0.5
+"""A follow-up has few words, often just the decisive one; from 0.5 to 0.7 nothing changes."""
 LAST_TURN_SHARE = 1.0
 """Weight of a follow-up's own words beside its topic; from 0.7 to 1.3 the order stays the same."""
 LEAST_LEANING = 1.0
@@ -4243,10 +4266,12 @@ def score_follow_up(
     if vectors is None:
         return turns
     last, own, everything = cosines(index, vectors)
-    alone = last + LEXICAL_SHARE * score_lexical(index.lexical, texts[0])
-    leaning = alone - alone.mean()
-    topic = (own + everything) / 2 + LEXICAL_SHARE * turns + LAST_TURN_SHARE * leaning
-    goes_on = leaning[int(np.argmax(topic))] >= LEAST_LEANING * float(alone.std())
+    words = score_lexical(index.lexical, texts[0])
+    alone = last + LEXICAL_SHARE * words
+    leaning = last + FOLLOW_UP_LEXICAL_SHARE * words
+    leaning -= leaning.mean()
+    topic = (own + everything) / 2 + FOLLOW_UP_LEXICAL_SHARE * turns + LAST_TURN_SHARE * leaning
+    goes_on = leaning[int(np.argmax(topic))] >= LEAST_LEANING * float(leaning.std())
     joined: Scores = np.maximum(alone, topic) if goes_on or follow_up.certain else alone
     return joined.astype(np.float32)
 
@@ -5270,7 +5295,8 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
             return True  # a page size, not a count of this one case
         # A limit that an error named and a later call kept to is no value that came out.
         kept = any(number in reading.numbers[p] for p in reading.where("call") if p > first)
-        return turn.failed and (kept or _names_error(number, part))
+        named = _names_error(number, part) or _names_default(number, part)
+        return turn.failed and (kept or named)
     tested = any(result > first for result in reading.proofs.results)
     told = first in _accepted(reading) and number in _versions_named(part)
     return number in CONVERSIONS or told or (tested and len(number) <= 4)
@@ -5302,6 +5328,13 @@ def _names_error(number: str, part: str) -> bool:
     place = part.find(number)
     named = _ERROR_NUMBER.search(part[max(0, place - 20) : place]) is not None
     return named or bool(re.fullmatch(r"[45]\d\d", number))
+
+
+def _names_default(number: str, part: str) -> bool:
+    """Say whether a text calls a number the default: what a setting is, not what came out."""
+    written = re.escape(number).replace(r"\.", "[.,]")
+    form = rf"\b(?:default\w*|standard\w*|défaut|defecto|padrão)\W+(?:\w+\W+){{0,2}}{written}(?!\w)"
+    return re.search(form, part, re.IGNORECASE) is not None
 
 
 def _names_limit(number: str, part: str) -> bool:
