@@ -124,7 +124,7 @@ def open_webui_version(client: OpenWebUI) -> str:
 
 
 def redirected(url: str, target: str) -> str:
-    """Say what a redirect of the version's address means: a moved server, or a sign-in before it."""
+    """Say what a redirect of the version's address means: moved, or a sign-in before it."""
     shown = public_url(target)[:200]
     if shown.endswith("/api/version"):
         return f"{url} redirects: pass --url {shown.removesuffix('/api/version')}"
