@@ -44,10 +44,14 @@ _EVERYDAY = frozenset({"sql", "api", "json", "http", "https", "url", "id", "ok",
 """Abbreviations that make no lesson specific."""
 _QUOTED_STRETCH = re.compile(r"(['\"`«„“‘「])([^\n'\"`«»„“”‘’「」]{8,200})['\"`»“”’」]")
 _VERSION_NAMED = re.compile(
-    r"\b(\d+(?:\.\d+){0,2})\+|\b(?:versions?|v|since|before|until|ab|seit|vor|depuis|desde)\s?v?"
+    r"\b(\d+(?:\.\d+){0,2})(?:\+|\s?(?:以上|以降|及以上)"
+    r"|\s(?:or|and) (?:later|newer|higher|above|up)\b"
+    r"|\s(?:oder (?:neuer|höher)|et (?:plus|suivant\w*)|o superior)\b)"
+    r"|\b(?:versions?|v|since|before|until|ab|seit|vor|depuis|desde)\s?v?"
     r"(\d+\.\d+(?:\.\d+)?)\b",
     re.IGNORECASE,
 )
+_CLOCK_TIME = re.compile(r"\b\d{1,2}:\d{2}(?::\d{2})?\b")
 _SYMPTOM_WORDS = 4
 """Unbroken stretch of a result that makes words of a trigger a quoted symptom."""
 _COPIED_WORDS = 6
@@ -243,5 +247,6 @@ def is_thin(text: str, reading: Reading) -> bool:
     tools = {piece for turn in reading.turns for piece in pieces_of(turn.tool)}
     named = [piece for name in names_in(text) for piece in name.pieces]
     acronyms = [word.casefold() for word in re.findall(r"\b[A-Z][A-Z0-9]{1,10}\b", text)]
-    digits = [number for number in numbers_in(text) if number not in SMALL_NUMBERS]
+    untimed = _CLOCK_TIME.sub(" ", text)
+    digits = [number for number in numbers_in(untimed) if number not in SMALL_NUMBERS]
     return not digits and not (own - tools - _EVERYDAY).intersection(named + acronyms)

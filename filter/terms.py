@@ -21,6 +21,11 @@ _GENERIC_NAMES = frozenset(
     {"true", "false", "null", "none", "table_name", "column_name", "schema_name", "file_name"}
     | {"database_name", "user_name", "table", "column", "value", "name"}
 )
+_GENERIC_PARTS = frozenset(
+    {"schema", "table", "column", "field", "name", "value", "database", "dataset", "your", "my"}
+    | {"some", "the", "foo", "bar", "example", "placeholder", "collection"}
+)
+"""A name of nothing but these stands for any: `schema.table`, `your_table`."""
 _CODE_SPAN = re.compile(r"`([^`\n]{1,200})`")
 _NAME_PIECE = re.compile(r"[A-Za-z0-9]+(?:_+[A-Za-z0-9]+)*")
 _LOWER_CAMEL = re.compile(r"^[a-z]{4,}[a-z0-9]*[A-Z]|^[a-z]+[A-Z][a-z]+[A-Za-z0-9]*$")
@@ -112,7 +117,12 @@ def names_in(text: str) -> tuple[Name, ...]:
         for word in _NAME_PIECE.findall(span):
             if not word.isdigit() and len(word) > 1:
                 found[word] = Name(word, pieces_of(word), not word.isupper())
-    return tuple(name for name in found.values() if name.written.casefold() not in _GENERIC_NAMES)
+    return tuple(name for name in found.values() if not _stands_for_any(name))
+
+
+def _stands_for_any(name: Name) -> bool:
+    parts = {part for piece in name.pieces for part in piece.split("_") if part}
+    return name.written.casefold() in _GENERIC_NAMES or parts <= _GENERIC_PARTS
 
 
 def pieces_of(text: str) -> tuple[str, ...]:

@@ -284,6 +284,8 @@ def test_trigger_may_quote_a_result_at_length(trigger: str, quoted: bool) -> Non
     [
         ("OpenSSH 8.8+ refuses it.", None),
         ("Refused since 8.8.", None),
+        ("With 8.8 or later it is refused.", None),
+        ("8.8 以上会被拒绝。", None),
         ("It took 8.8 hours.", "one-off-number"),
     ],
 )

@@ -146,3 +146,12 @@ def test_days_that_only_show_a_format_are_no_one_offs(text: str, found: bool) ->
 )
 def test_bare_public_registries_are_products(text: str, address: bool) -> None:
     assert addresses_in(text) is address
+
+
+@pytest.mark.parametrize("text", ["read schema.table", "in your_table", "from my_schema.my_table"])
+def test_stand_ins_are_no_names(text: str) -> None:
+    assert names_in(text) == ()
+
+
+def test_a_name_with_one_word_of_its_own_is_a_name() -> None:
+    assert [name.written for name in names_in("read order_table")] == ["order_table"]

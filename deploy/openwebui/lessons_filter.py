@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 65704d921bdcde13b657c24f10dfebf6c21a9852bf5586f06559c6fa8b989f41
+source_digest: b793514e66bd4482991f755366512e37e9481b1f0e7206d5030c6a4a4883540e
 """
 
 from __future__ import annotations
@@ -181,6 +181,11 @@ _GENERIC_NAMES = frozenset(
     {"true", "false", "null", "none", "table_name", "column_name", "schema_name", "file_name"}
     | {"database_name", "user_name", "table", "column", "value", "name"}
 )
+_GENERIC_PARTS = frozenset(
+    {"schema", "table", "column", "field", "name", "value", "database", "dataset", "your", "my"}
+    | {"some", "the", "foo", "bar", "example", "placeholder", "collection"}
+)
+"""A name of nothing but these stands for any: `schema.table`, `your_table`."""
 _CODE_SPAN = re.compile(r"`([^`\n]{1,200})`")
 _NAME_PIECE = re.compile(r"[A-Za-z0-9]+(?:_+[A-Za-z0-9]+)*")
 _LOWER_CAMEL = re.compile(r"^[a-z]{4,}[a-z0-9]*[A-Z]|^[a-z]+[A-Z][a-z]+[A-Za-z0-9]*$")
@@ -272,7 +277,12 @@ def names_in(text: str) -> tuple[Name, ...]:
         for word in _NAME_PIECE.findall(span):
             if not word.isdigit() and len(word) > 1:
                 found[word] = Name(word, pieces_of(word), not word.isupper())
-    return tuple(name for name in found.values() if name.written.casefold() not in _GENERIC_NAMES)
+    return tuple(name for name in found.values() if not _stands_for_any(name))
+
+
+def _stands_for_any(name: Name) -> bool:
+    parts = {part for piece in name.pieces for part in piece.split("_") if part}
+    return name.written.casefold() in _GENERIC_NAMES or parts <= _GENERIC_PARTS
 
 
 def pieces_of(text: str) -> tuple[str, ...]:
@@ -5183,10 +5193,14 @@ _EVERYDAY = frozenset({"sql", "api", "json", "http", "https", "url", "id", "ok",
 """Abbreviations that make no lesson specific."""
 _QUOTED_STRETCH = re.compile(r"(['\"`«„“‘「])([^\n'\"`«»„“”‘’「」]{8,200})['\"`»“”’」]")
 _VERSION_NAMED = re.compile(
-    r"\b(\d+(?:\.\d+){0,2})\+|\b(?:versions?|v|since|before|until|ab|seit|vor|depuis|desde)\s?v?"
+    r"\b(\d+(?:\.\d+){0,2})(?:\+|\s?(?:以上|以降|及以上)"
+    r"|\s(?:or|and) (?:later|newer|higher|above|up)\b"
+    r"|\s(?:oder (?:neuer|höher)|et (?:plus|suivant\w*)|o superior)\b)"
+    r"|\b(?:versions?|v|since|before|until|ab|seit|vor|depuis|desde)\s?v?"
     r"(\d+\.\d+(?:\.\d+)?)\b",
     re.IGNORECASE,
 )
+_CLOCK_TIME = re.compile(r"\b\d{1,2}:\d{2}(?::\d{2})?\b")
 _SYMPTOM_WORDS = 4
 """Unbroken stretch of a result that makes words of a trigger a quoted symptom."""
 _COPIED_WORDS = 6
@@ -5382,7 +5396,8 @@ def is_thin(text: str, reading: Reading) -> bool:
     tools = {piece for turn in reading.turns for piece in pieces_of(turn.tool)}
     named = [piece for name in names_in(text) for piece in name.pieces]
     acronyms = [word.casefold() for word in re.findall(r"\b[A-Z][A-Z0-9]{1,10}\b", text)]
-    digits = [number for number in numbers_in(text) if number not in SMALL_NUMBERS]
+    untimed = _CLOCK_TIME.sub(" ", text)
+    digits = [number for number in numbers_in(untimed) if number not in SMALL_NUMBERS]
     return not digits and not (own - tools - _EVERYDAY).intersection(named + acronyms)
 
 
