@@ -1,4 +1,10 @@
-"""The HTTP side of a lesson store's client: every answer bounded in time and size."""
+"""The HTTP side of a lesson store's client: every answer bounded in time and size.
+
+Covered: a limit for connecting, for sending, for each wait until the headers are whole, and
+for the whole body.
+Not covered: headers that trickle in byte by byte for ever hold the background thread that
+waits for them; no chat does.
+"""
 
 from __future__ import annotations
 
