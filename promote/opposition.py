@@ -126,11 +126,13 @@ def _but_one(one: _Order, other: _Order) -> bool:
 
 def _stance(text: str) -> _Stance:
     words = tuple(word._replace(form=_unqualified(word.form)) for word in words_of(text))
+    gone = tuple(_gone(text))
+    advised = {word.form for word in words if word.advice and not word.negated}
     return _Stance(
         words,
-        frozenset(word.form for word in words if word.advice and not word.negated),
-        (*_phrases(words), *_gone(text)),
-        (*_phrases(word for word in words if word.advice), *_gone(text)),
+        frozenset(advised.difference(*gone)),
+        (*_phrases(words), *gone),
+        (*_phrases(word for word in words if word.advice), *gone),
         frozenset(word.form for word in words if word.hard),
     )
 

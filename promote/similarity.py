@@ -9,6 +9,7 @@ is ever dropped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -18,6 +19,7 @@ import numpy as np
 from lessons_loop.filter.embed import Fingerprint, Vectors
 from lessons_loop.filter.models import Curated, Lesson
 from lessons_loop.promote.addition import extends
+from lessons_loop.promote.imperative import Mood, mood_of
 from lessons_loop.promote.opposition import contradicts, missing, subsequence, surely_contradicts
 from lessons_loop.promote.records import Neighbour
 from lessons_loop.promote.wording import EXCEPTIONS, TURNING, Word, has_condition, words_of
@@ -36,6 +38,7 @@ LEAST_OVERLAP = 0.15
 TEXT_ALONE = 0.20
 """Two texts are nearer than text and trigger together by 0.14 at most (MiniLM, measured)."""
 NEAREST = 10
+_PARTS = re.compile(r"[.;!?]+(?:\s+|$)")
 DUPLICATE, CONFLICT, RELATED, UNRELATED = "duplicate", "conflict", "related", "unrelated"
 BROADER = "broader"
 """The old one, word for word, and further advice behind it."""
@@ -170,11 +173,25 @@ def _neighbour(
 def _repeats(new: Lesson, old: Lesson, mine: Sequence[Word], theirs: Sequence[Word]) -> bool:
     """Say whether everything in `new` stands in `old`, in order, under the same conditions."""
     matched = subsequence(mine, theirs)  # first: thousands of near pairs end here
-    if matched is None or _turned(matched, theirs):
+    if matched is None:
+        equal = len(mine) == len(theirs) and not missing(mine, theirs)
+        return equal and _rearranges(new.text, old.text) and same_situation(new, old)
+    if _turned(matched, theirs):
         return False
     if has_condition(old.text) and not has_condition(new.text):
         return False
     return not takes_back(theirs) - takes_back(mine) and same_situation(new, old)
+
+
+def _rearranges(new: str, old: str) -> bool:
+    """Say whether the same parts stand in another order; of several orders the order counts."""
+    parts = [part for part in _PARTS.split(new) if part]
+    orders = sum(mood_of(part) is not Mood.STATEMENT for part in parts)
+    return orders <= 1 and _parts(parts) == _parts(_PARTS.split(old))
+
+
+def _parts(parts: Iterable[str]) -> list[list[tuple[str, bool]]]:
+    return sorted([word.signed for word in words_of(part)] for part in parts if words_of(part))
 
 
 def takes_back(words: Sequence[Word]) -> set[str]:

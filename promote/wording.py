@@ -141,7 +141,8 @@ class _Reader:
             if chunk[-1] in ".!?":
                 self.end_clause()
             return
-        if not bare.isupper() and self._ends_scope(lower, rest):
+        said = self._bare_at != len(self.found)  # `not when it runs`: what follows is negated
+        if said and not bare.isupper() and self._ends_scope(lower, rest):
             self._negator = ""
         advice = not any(start <= place < end for start, end in self._reasons)
         words = _words(bare, lower, bool(self._negator), self._clause, first=not self.found)
@@ -149,8 +150,7 @@ class _Reader:
         end = place + len(chunk)
         self.found += [word._replace(advice=advice, hard=hard, end=end) for word in words]
         if chunk[-1] in ".:!?":
-            self._negator, self._bare_at = "", -1
-            self._clause += 1
+            self.end_clause()
 
     def end_clause(self) -> None:
         """Close a clause: `nutze das nicht` negates all of it."""

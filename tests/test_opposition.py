@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lessons_loop.promote.opposition import contradicts
+from lessons_loop.promote.opposition import contradicts, surely_contradicts
 from lessons_loop.promote.wording import words_of
 
 SEED = (
@@ -72,3 +72,37 @@ def test_instead_of_ends_with_its_phrase() -> None:
 
 def test_negation_ends_with_its_sentence() -> None:
     assert "use" not in negated("Scan it not. Use id_b.")
+
+
+PAGED = "Search with /rest/search/jql and follow nextToken; /rest/search answers 410 Gone."
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ("Page /rest/search with startAt; one call returns a part.", PAGED),
+        ("Read orders from wp_posts.", "Take wp_orders; wp_posts no longer exists."),
+        ("Create MySQL tables with utf8; it is small.", "Create MySQL tables with utf8mb4."),
+    ],
+)
+def test_identifiers_show_distant_contradiction(new: str, old: str) -> None:
+    assert surely_contradicts(new, old) and surely_contradicts(old, new)
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        # another scope, another condition, a ban that only explains
+        ("In wp_shop version 2, sort by day_a.", "In wp_shop version 3, sort by day_a."),
+        ("Call api_a once a day when mode_x is on.", "Call api_a once a day when mode_y is on."),
+        ("Join work_order on its id.", "Filter in ON; in WHERE rows that have no work_order drop."),
+        ("Page /rest/search/jql by token.", PAGED),
+    ],
+)
+def test_distant_lessons_of_other_scope_contradict_not(new: str, old: str) -> None:
+    assert not surely_contradicts(new, old) and not surely_contradicts(old, new)
+
+
+def test_negator_without_object_negates_its_clause() -> None:
+    assert "fill" in negated("Secrets are filled not in there.")
+    assert {"tests", "run"} & negated("Cache it, not when tests run.")
