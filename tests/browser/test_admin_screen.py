@@ -13,7 +13,7 @@ from lessons_loop.filter.inject import BLOCK_OPEN
 from lessons_loop.filter.lessons_filter import Filter
 from support.browser import PHONE, WIDE, Screen, customise, row_of
 from support.openwebui import PLUGIN, Server, eventually
-from support.provider import system_text
+from support.provider import lessons_in, system_text
 from support.teaching import COUNT, TOOL_ID, distil_widgets
 
 BUNDLE = Path(__file__).parents[2] / "deploy" / "openwebui" / "lessons_filter.py"
@@ -165,7 +165,10 @@ def test_changed_setting_persists_and_takes_effect(taught: Server, window: Windo
     save(admin, form)
     again = row_of(settings_page(admin), "Top K").locator("input")
     expect(again).to_have_value("3")
-    ann.ask(QUESTION).require_lessons(3)
+    answer = ann.ask(QUESTION)
+    given = lessons_in(system_text(taught.provider.received(QUESTION)[-1]))
+    assert 1 < given <= 3
+    answer.require_lessons(given)
     assert taught.admin.valves("functions", PLUGIN)["top_k"] == 3
 
 

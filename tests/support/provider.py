@@ -121,6 +121,11 @@ def system_text(body: Json) -> str:
     return "\n".join(content_text(message["content"]) for message in system)
 
 
+def lessons_in(system: str) -> int:
+    """Return how many lessons a system text tells."""
+    return system.count("] Trigger: ")
+
+
 def embed(text: str) -> list[float]:
     """Return a bag-of-words vector: shared words make texts similar."""
     vector = [0.0] * DIMENSION
