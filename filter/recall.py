@@ -35,6 +35,8 @@ TWIN_SIMILARITY = 0.93
 STICKY_SHARE = 0.5
 BEHIND_BEST = 0.6
 """Share of the best score a lesson needs to be shown beside it; up to 0.65 costs no right one."""
+FOLLOW_UP_LEXICAL_SHARE = 0.5
+"""A follow-up has few words, often just the decisive one; from 0.5 to 0.7 nothing changes."""
 LAST_TURN_SHARE = 1.0
 """Weight of a follow-up's own words beside its topic; from 0.7 to 1.3 the order stays the same."""
 LEAST_LEANING = 1.0
@@ -172,10 +174,12 @@ def score_follow_up(
     if vectors is None:
         return turns
     last, own, everything = cosines(index, vectors)
-    alone = last + LEXICAL_SHARE * score_lexical(index.lexical, texts[0])
-    leaning = alone - alone.mean()
-    topic = (own + everything) / 2 + LEXICAL_SHARE * turns + LAST_TURN_SHARE * leaning
-    goes_on = leaning[int(np.argmax(topic))] >= LEAST_LEANING * float(alone.std())
+    words = score_lexical(index.lexical, texts[0])
+    alone = last + LEXICAL_SHARE * words
+    leaning = last + FOLLOW_UP_LEXICAL_SHARE * words
+    leaning -= leaning.mean()
+    topic = (own + everything) / 2 + FOLLOW_UP_LEXICAL_SHARE * turns + LAST_TURN_SHARE * leaning
+    goes_on = leaning[int(np.argmax(topic))] >= LEAST_LEANING * float(leaning.std())
     joined: Scores = np.maximum(alone, topic) if goes_on or follow_up.certain else alone
     return joined.astype(np.float32)
 
