@@ -21,7 +21,7 @@ QUESTION_LIMIT = 60_000
 PARTS_MOST = 6
 """Texts embedded for one question."""
 FOLLOW_UP_WORDS = 20
-THANKS_WORDS = 4
+THANKS_WORDS = 6
 LOOKED_BACK = 20
 """User turns among which the question is looked for: a chat may have thousands."""
 EARLIER_TURNS = 4

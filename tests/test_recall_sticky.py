@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.filter.recall import STAY_MARGIN, build_index, select
+from lessons_loop.filter.recall import ROOM_MARGIN, STAY_MARGIN, build_index, select
 from lessons_loop.filter.store import StorePaths
 from support.gate import HashEmbedder
 from support.shelf import put_published, shelved
@@ -51,7 +51,11 @@ def test_clearly_better_lesson_comes_in(index):
 
 
 def test_better_lesson_comes_behind_where_there_is_room(index):
-    assert recalled(index, [0.50, 0.0, 0.51, 0.0], shown=[0]) == [0, 2]
+    assert recalled(index, [0.50, 0.0, 0.51 + ROOM_MARGIN, 0.0], shown=[0]) == [0, 2]
+
+
+def test_room_is_filled_without_sending_anything_away(index):
+    assert recalled(index, [0.4, 0.9, 0.8, 0.7], shown=[0], top_k=3)[0] == 0
 
 
 def test_weak_lesson_stays_while_another_one_fits(index):

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: b793514e66bd4482991f755366512e37e9481b1f0e7206d5030c6a4a4883540e
+source_digest: 7bf49e29be4f80be94d084f7be49f6302e481bbe7b143e6e728a4d80cb955b54
 """
 
 from __future__ import annotations
@@ -3520,7 +3520,7 @@ QUESTION_LIMIT = 60_000
 PARTS_MOST = 6
 """Texts embedded for one question."""
 FOLLOW_UP_WORDS = 20
-THANKS_WORDS = 4
+THANKS_WORDS = 6
 LOOKED_BACK = 20
 """User turns among which the question is looked for: a chat may have thousands."""
 EARLIER_TURNS = 4
