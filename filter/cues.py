@@ -112,6 +112,18 @@ _WISHES = re.compile(
 )
 
 
+_GOES_ON = re.compile(
+    r"""^\W*[^.!?\n]{1,40}[.!]\s+(?:but|now|aber|jetzt|mais|maintenant|pero|ahora|ma|mas)\s+
+        (?:without|also|now|this\ time|then|just|for|per|with|as|in|ohne|auch|jetzt|noch|nur|für
+          |pro|mit|als|dann|sans|aussi|pour|par|avec|sin|también|para|por|con|senza|anche|per|sem)\b
+        (?!(?:\W{1,3}[^\W\d]+){0,12}?\W{1,3}(?:is|are|was|were|has|had|does|should|must|ought|not|it's
+          |ist|sind|war|waren|sollte\w*|muss|müsste\w*|nicht|kein\w*|fehl\w+|est|sont|devrait|pas
+          |es|son|debe\w*|no|è|sono|é|são)\b)[^.,;:!?\n\d]*(?:[.,;:!?\n]|$)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""A sentence of praise, then one that only wishes for more: `Good. But without drafts.`"""
+
+
 _ORDERS_LOOP = re.compile(
     r"""\b(?:remember|memori[sz]e|save|store|keep|learn|record|add|note|adopt|accept|promote)\b
         [^.!?\n]{0,60}\b(?:lessons?|(?:your|its|long-term)\ memory|curated)\b
@@ -212,7 +224,8 @@ def _takes_back(plain: str) -> bool:
     """Say whether a remark thanks or agrees and goes on with `but ...`; wishes are no objection."""
     stated = _QUESTION.sub(" ", plain).lstrip()
     polite = _THANKS.match(stated) or _CONFIRMS.match(stated)
-    return bool(polite and _BUT.search(stated) and not _WISHES.search(stated))
+    wishes = _WISHES.search(stated) or _GOES_ON.match(stated)
+    return bool(polite and _BUT.search(stated) and not wishes)
 
 
 def _opens_agreeing(plain: str) -> bool:

@@ -26,7 +26,8 @@ _ERROR_OPENING = re.compile(
       |traceback\ \(most\ recent
       |(?:[a-z_]\w*\.)*[A-Za-z]*(?:Error|Exception|Fault|Timeout|Warning)\b(?:\s*[:(]|$)
       |(?:HTTP(?:/[\d.]+)?\s+|status(?:\s+code)?[:=\s]+)[45]\d\d\b
-      |[45]\d\d\s+[A-Z]
+      |[45]\d\d\s+(?!(?:rows?|records?|results?|items?|files?|hits?|lines?|objects?|documents?|zeilen
+          |treffer|dateien|eintr[äa]ge|datens[äa]tze|objekte|dokumente|lignes?|filas?|righe)\b)(?-i:[A-Z])
       |ORA-\d+|SQLSTATE|[A-Z]{2,5}-\d{4,5}:
       |\w{2,12}\ ERR!|curl:\ \(\d+\)|ERR_[A-Z_]+
       |[A-Z]+(?:_[A-Z]+)*_(?:ERROR|FAILED|FAILURE|EXCEPTION)\b
@@ -77,6 +78,7 @@ _EMPTY_RESULT = re.compile(
       |keine\ (?:ergebnisse|zeilen|treffer)|sin\ resultados|aucun\ r[ée]sultat)?[\W_]*$""",
     re.VERBOSE | re.IGNORECASE,
 )
+_COLUMN_GAP = re.compile(r"\w.*?(?: {2,}|\t|[|│┃]).*?[^\W_]")
 _STATUS_TAG = re.compile(
     r"(?:CREATE|ALTER|DROP|GRANT|REVOKE|TRUNCATE|COMMENT|VACUUM|ANALYZE|COPY|INSERT|UPDATE|DELETE"
     r"|MERGE|REINDEX|REFRESH)(?: [A-Z0-9]+){0,4}"
@@ -98,6 +100,8 @@ def looks_failed(text: str) -> bool:
     if parsed is not None or not stripped:
         return False
     short = len(stripped) <= _SHORT_RESULT
+    if short and _is_mixed_table(stripped):
+        return False
     if short and any(f.search(stripped) for f in (_ERROR_PHRASE, _ERROR_START, _DEMAND)):
         return True
     lines = stripped.splitlines()
@@ -105,6 +109,15 @@ def looks_failed(text: str) -> bool:
     return any(_ERROR_OPENING.match(line.strip()[:200]) for line in ends) or bool(
         _STRONG_LINE.search(stripped[:2000]) or _STRONG_LINE.search(stripped[-2000:])
     )
+
+
+def _is_mixed_table(text: str) -> bool:
+    """Say whether a text is a table of which only some rows tell an error: a list of states."""
+    lines = [line for line in text.splitlines() if re.search(r"[^\W_]", line)]
+    if len(lines) < 4 or not all(_COLUMN_GAP.search(line.strip()) for line in lines):
+        return False
+    bad = [line for line in lines if _ERROR_PHRASE.search(line) or _ERROR_OPENING.match(line)]
+    return lines[0] not in bad and len(bad) * 2 < len(lines)
 
 
 def looks_transient(text: str) -> bool:

@@ -33,13 +33,24 @@ _ERROR_NUMBER = re.compile(
 )
 _LIMIT_NUMBERS = frozenset(
     {"20", "25", "30", "50", "100", "150", "200", "250", "300", "500", "1000", "1024", "2000"}
+    | {"512", "2048", "4096", "5000", "8192", "10000", "16384", "20000", "32767", "32768", "50000"}
+    | {"65535", "65536", "100000", "1000000"}
 )
+"""Round numbers at which pages, counts and fields usually end."""
 _LIMIT_WORDS = re.compile(
     r"\b(?:default\w*|only|limit\w*|max\w*|at most|no more than|up to|per page|page size|first"
+    r"|stops? \w* ?at|capp?(?:s|ed)?|ceiling|hört|endet|begrenzt|gekappt|\w*grenze|plafonn\w+|tope"
     r"|höchstens|maximal|nur|standard\w*|par défaut|seulement|sólo|solo|por defecto|padrão)\b"
     r"|默认|最多|只|デフォルト|最大",
     re.IGNORECASE,
 )
+_ERROR_LIMIT = (
+    r"(?:\b(?:only|limit\w*|max\w*|at most|no more than|not more than|up to|first|less than"
+    r"|fewer than|greater than|larger than|longer than|höchstens|maximal|nur|seulement|sólo|solo)"
+    r"\W+(?:(?!exceed)[^\W\d]+\W+){{0,3}}|\bbetween \d+ and ){number}(?!\w)"
+    r"|(?<![\w.,]){number} (?:\w+ ){{0,2}}(?:max\w*|limit|allowed|or (?:less|fewer)|erlaubt)\b"
+)
+"""How an error tells the limit it keeps, with `number` as it is written."""
 _EVERYDAY = frozenset({"sql", "api", "json", "http", "https", "url", "id", "ok", "csv", "cc"})
 """Abbreviations that make no lesson specific."""
 _QUOTED_STRETCH = re.compile(r"(['\"`«„“‘「])([^\n'\"`«»„“”‘’「」]{8,200})['\"`»“”’」]")
@@ -52,6 +63,8 @@ _VERSION_NAMED = re.compile(
     re.IGNORECASE,
 )
 _CLOCK_TIME = re.compile(r"\b\d{1,2}:\d{2}(?::\d{2})?\b")
+_ERROR_READ = 4000
+"""Characters of an error in which a limit is looked for."""
 _SYMPTOM_WORDS = 4
 """Unbroken stretch of a result that makes words of a trigger a quoted symptom."""
 _COPIED_WORDS = 6
@@ -156,12 +169,13 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
     if first in reading.own:
         return True
     if turn.role == "result":
-        if not turn.failed and number in _LIMIT_NUMBERS and _names_limit(number, part):
-            return True  # a page size, not a count of this one case
+        if not turn.failed and number in _LIMIT_NUMBERS:
+            # a page size or cap, not a count of this one case
+            return _names_limit(number, part) or _is_told_limit(number, reading)
         # A limit that an error named and a later call kept to is no value that came out.
         kept = any(number in reading.numbers[p] for p in reading.where("call") if p > first)
         named = _names_error(number, part) or _names_default(number, part)
-        return turn.failed and (kept or named)
+        return turn.failed and (kept or named or _is_explained_limit(number, first, reading))
     tested = any(result > first for result in reading.proofs.results)
     told = first in _accepted(reading) and number in _versions_named(part)
     return number in CONVERSIONS or told or (tested and len(number) <= 4)
@@ -203,8 +217,28 @@ def _names_default(number: str, part: str) -> bool:
 
 
 def _names_limit(number: str, part: str) -> bool:
-    place = part.find(number)
-    return _LIMIT_WORDS.search(part[max(0, place - 40) : place + 40]) is not None
+    forms = re.finditer(rf"(?<![\w.,]){_written(number)}(?!\w)", part)
+    around = (part[max(0, found.start() - 40) : found.start() + 40] for found in forms)
+    return any(_LIMIT_WORDS.search(stretch) for stretch in around)
+
+
+def _is_told_limit(number: str, reading: Reading) -> bool:
+    """Say whether the user, or an explanation he accepted, calls a number a limit."""
+    places = {*reading.where("user"), *_accepted(reading)}
+    return any(_names_limit(number, reading.texts[place]) for place in places)
+
+
+def _is_explained_limit(number: str, place: int, reading: Reading) -> bool:
+    """Say whether an error names its limit, and an explanation accepted after the cure does."""
+    form = _ERROR_LIMIT.format(number=_written(number))
+    limits = re.search(form, reading.texts[place][:_ERROR_READ], re.IGNORECASE)
+    told = any(number in reading.numbers[p] for p in _accepted(reading))
+    return limits is not None and told and bool(reading.proofs.fixes)
+
+
+def _written(number: str) -> str:
+    """Return a pattern of a number's digits, with or without separators of thousands."""
+    return r"[.,'’ ]?".join(number) if number.isdigit() else re.escape(number)
 
 
 def is_copied(text: str, reading: Reading) -> bool:

@@ -14,6 +14,10 @@ CORRECTIONS = [
     "you should use the orders table",
     "works, but the total is wrong",
     "thanks, but that's wrong",
+    "Good. But without tax it is 300",
+    "Nice. But for May there are none",
+    "Danke. Aber ohne Steuer sind es weniger",
+    "Good. But in the end it doesn't match",
     "Thanks, but waiting tickets count as open too",
     "Danke, aber Stornos zählen mit",
     "hmm no, that makes it tiny",
@@ -56,6 +60,8 @@ NEITHER = [
     "interesting, will look at it some day",
     "thanks, but could you also plot it?",
     "good, but please add the totals",
+    "Good. But without the nightly ones, those have the tag auto",
+    "Danke! Aber noch ohne die Testkonten.",
     "",
 ]
 

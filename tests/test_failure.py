@@ -34,6 +34,9 @@ FAILED = [
     "src/main.c:3:5: error: expected ';'",
     "gcc: fatal error: no input files\ncompilation terminated.",
     "tar: invalid option -- 'q'",
+    "403 No valid crumb",
+    "POD    REASON\nweb-1  failed\npay-1  OOMKilled\ndb-0   <none>\n",
+    "POD    REASON\nweb-1  OOMKilled",
 ]
 FINE = [
     "",
@@ -51,6 +54,9 @@ FINE = [
     "access granted",
     "level: error is logged by 3 of 40 services",
     "status: invalid",
+    "412 rows in set (0.08 sec)",
+    "404 Zeilen gelesen",
+    "POD    REASON\nweb-1  <none>\npay-1  OOMKilled\ndb-0   <none>\n",
 ]
 
 

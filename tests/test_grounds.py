@@ -192,6 +192,27 @@ def test_limit_an_error_named_and_a_call_kept_is_earned() -> None:
     assert number_fault("Ask for at most 250 rows.", unheeded, set(), False) == "one-off-number"
 
 
+def test_limit_of_an_error_stands_when_the_accepted_cure_explains_it() -> None:
+    failed = tool("http", '{"error": "Only the first 700 results are available"}', q="all")
+    cured = tool("http", '{"n": 388}', q="half a year")
+    told = assistant("It stops at 700, so I go by half years.")
+    kept = reading(user("q"), *failed, *cured, told, user("thanks"))
+    text = "Split the search so that every part has fewer than 700 results."
+    assert number_fault(text, kept, set(), False) is None
+    for other in ((*failed, *cured, assistant("388")), (*failed, told)):
+        found = reading(user("q"), *other, user("thanks"))
+        assert number_fault(text, found, set(), False) == "one-off-number"
+
+
+def test_round_cap_stands_when_the_accepted_answer_calls_it_one() -> None:
+    asked = (user("how many?"), *tool("search", '{"total": 10000, "also": 7313}', q="a"))
+    told = reading(*asked, assistant("Counting stops at 10.000 or 7313."), user("thanks"))
+    silent = reading(*asked, assistant("10.000"), user("thanks"))
+    assert number_fault("The total is exactly 10000.", told, set(), True) is None
+    assert number_fault("The total is exactly 10000.", silent, set(), True) == "one-off-number"
+    assert number_fault("Counting stops at 7313.", told, set(), True) == "one-off-number"
+
+
 @pytest.mark.parametrize("label", ["acme/app", "C-99120"])
 def test_label_that_only_a_result_gave_is_refused(label: str) -> None:
     found = reading(user("push"), *tool("shell", f"To host:{label}.git done", cmd="git push"))

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 7bf49e29be4f80be94d084f7be49f6302e481bbe7b143e6e728a4d80cb955b54
+source_digest: 26a72724c165dbdcfba93c5a0161580e81aff87f644ec11f0681aa29343f79b9
 """
 
 from __future__ import annotations
@@ -531,6 +531,18 @@ _WISHES = re.compile(
 )
 
 
+_GOES_ON = re.compile(
+    r"""^\W*[^.!?\n]{1,40}[.!]\s+(?:but|now|aber|jetzt|mais|maintenant|pero|ahora|ma|mas)\s+
+        (?:without|also|now|this\ time|then|just|for|per|with|as|in|ohne|auch|jetzt|noch|nur|für
+          |pro|mit|als|dann|sans|aussi|pour|par|avec|sin|también|para|por|con|senza|anche|per|sem)\b
+        (?!(?:\W{1,3}[^\W\d]+){0,12}?\W{1,3}(?:is|are|was|were|has|had|does|should|must|ought|not|it's
+          |ist|sind|war|waren|sollte\w*|muss|müsste\w*|nicht|kein\w*|fehl\w+|est|sont|devrait|pas
+          |es|son|debe\w*|no|è|sono|é|são)\b)[^.,;:!?\n\d]*(?:[.,;:!?\n]|$)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""A sentence of praise, then one that only wishes for more: `Good. But without drafts.`"""
+
+
 _ORDERS_LOOP = re.compile(
     r"""\b(?:remember|memori[sz]e|save|store|keep|learn|record|add|note|adopt|accept|promote)\b
         [^.!?\n]{0,60}\b(?:lessons?|(?:your|its|long-term)\ memory|curated)\b
@@ -631,7 +643,8 @@ def _takes_back(plain: str) -> bool:
     """Say whether a remark thanks or agrees and goes on with `but ...`; wishes are no objection."""
     stated = _QUESTION.sub(" ", plain).lstrip()
     polite = _THANKS.match(stated) or _CONFIRMS.match(stated)
-    return bool(polite and _BUT.search(stated) and not _WISHES.search(stated))
+    wishes = _WISHES.search(stated) or _GOES_ON.match(stated)
+    return bool(polite and _BUT.search(stated) and not wishes)
 
 
 def _opens_agreeing(plain: str) -> bool:
@@ -665,7 +678,8 @@ _ERROR_OPENING = re.compile(
       |traceback\ \(most\ recent
       |(?:[a-z_]\w*\.)*[A-Za-z]*(?:Error|Exception|Fault|Timeout|Warning)\b(?:\s*[:(]|$)
       |(?:HTTP(?:/[\d.]+)?\s+|status(?:\s+code)?[:=\s]+)[45]\d\d\b
-      |[45]\d\d\s+[A-Z]
+      |[45]\d\d\s+(?!(?:rows?|records?|results?|items?|files?|hits?|lines?|objects?|documents?|zeilen
+          |treffer|dateien|eintr[äa]ge|datens[äa]tze|objekte|dokumente|lignes?|filas?|righe)\b)(?-i:[A-Z])
       |ORA-\d+|SQLSTATE|[A-Z]{2,5}-\d{4,5}:
       |\w{2,12}\ ERR!|curl:\ \(\d+\)|ERR_[A-Z_]+
       |[A-Z]+(?:_[A-Z]+)*_(?:ERROR|FAILED|FAILURE|EXCEPTION)\b
@@ -716,6 +730,7 @@ _EMPTY_RESULT = re.compile(
       |keine\ (?:ergebnisse|zeilen|treffer)|sin\ resultados|aucun\ r[ée]sultat)?[\W_]*$""",
     re.VERBOSE | re.IGNORECASE,
 )
+_COLUMN_GAP = re.compile(r"\w.*?(?: {2,}|\t|[|│┃]).*?[^\W_]")
 _STATUS_TAG = re.compile(
     r"(?:CREATE|ALTER|DROP|GRANT|REVOKE|TRUNCATE|COMMENT|VACUUM|ANALYZE|COPY|INSERT|UPDATE|DELETE"
     r"|MERGE|REINDEX|REFRESH)(?: [A-Z0-9]+){0,4}"
@@ -737,6 +752,8 @@ def looks_failed(text: str) -> bool:
     if parsed is not None or not stripped:
         return False
     short = len(stripped) <= _SHORT_RESULT
+    if short and _is_mixed_table(stripped):
+        return False
     if short and any(f.search(stripped) for f in (_ERROR_PHRASE, _ERROR_START, _DEMAND)):
         return True
     lines = stripped.splitlines()
@@ -744,6 +761,15 @@ def looks_failed(text: str) -> bool:
     return any(_ERROR_OPENING.match(line.strip()[:200]) for line in ends) or bool(
         _STRONG_LINE.search(stripped[:2000]) or _STRONG_LINE.search(stripped[-2000:])
     )
+
+
+def _is_mixed_table(text: str) -> bool:
+    """Say whether a text is a table of which only some rows tell an error: a list of states."""
+    lines = [line for line in text.splitlines() if re.search(r"[^\W_]", line)]
+    if len(lines) < 4 or not all(_COLUMN_GAP.search(line.strip()) for line in lines):
+        return False
+    bad = [line for line in lines if _ERROR_PHRASE.search(line) or _ERROR_OPENING.match(line)]
+    return lines[0] not in bad and len(bad) * 2 < len(lines)
 
 
 def looks_transient(text: str) -> bool:
@@ -5182,13 +5208,24 @@ _ERROR_NUMBER = re.compile(
 )
 _LIMIT_NUMBERS = frozenset(
     {"20", "25", "30", "50", "100", "150", "200", "250", "300", "500", "1000", "1024", "2000"}
+    | {"512", "2048", "4096", "5000", "8192", "10000", "16384", "20000", "32767", "32768", "50000"}
+    | {"65535", "65536", "100000", "1000000"}
 )
+"""Round numbers at which pages, counts and fields usually end."""
 _LIMIT_WORDS = re.compile(
     r"\b(?:default\w*|only|limit\w*|max\w*|at most|no more than|up to|per page|page size|first"
+    r"|stops? \w* ?at|capp?(?:s|ed)?|ceiling|hört|endet|begrenzt|gekappt|\w*grenze|plafonn\w+|tope"
     r"|höchstens|maximal|nur|standard\w*|par défaut|seulement|sólo|solo|por defecto|padrão)\b"
     r"|默认|最多|只|デフォルト|最大",
     re.IGNORECASE,
 )
+_ERROR_LIMIT = (
+    r"(?:\b(?:only|limit\w*|max\w*|at most|no more than|not more than|up to|first|less than"
+    r"|fewer than|greater than|larger than|longer than|höchstens|maximal|nur|seulement|sólo|solo)"
+    r"\W+(?:(?!exceed)[^\W\d]+\W+){{0,3}}|\bbetween \d+ and ){number}(?!\w)"
+    r"|(?<![\w.,]){number} (?:\w+ ){{0,2}}(?:max\w*|limit|allowed|or (?:less|fewer)|erlaubt)\b"
+)
+"""How an error tells the limit it keeps, with `number` as it is written."""
 _EVERYDAY = frozenset({"sql", "api", "json", "http", "https", "url", "id", "ok", "csv", "cc"})
 """Abbreviations that make no lesson specific."""
 _QUOTED_STRETCH = re.compile(r"(['\"`«„“‘「])([^\n'\"`«»„“”‘’「」]{8,200})['\"`»“”’」]")
@@ -5201,6 +5238,8 @@ _VERSION_NAMED = re.compile(
     re.IGNORECASE,
 )
 _CLOCK_TIME = re.compile(r"\b\d{1,2}:\d{2}(?::\d{2})?\b")
+_ERROR_READ = 4000
+"""Characters of an error in which a limit is looked for."""
 _SYMPTOM_WORDS = 4
 """Unbroken stretch of a result that makes words of a trigger a quoted symptom."""
 _COPIED_WORDS = 6
@@ -5305,12 +5344,13 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
     if first in reading.own:
         return True
     if turn.role == "result":
-        if not turn.failed and number in _LIMIT_NUMBERS and _names_limit(number, part):
-            return True  # a page size, not a count of this one case
+        if not turn.failed and number in _LIMIT_NUMBERS:
+            # a page size or cap, not a count of this one case
+            return _names_limit(number, part) or _is_told_limit(number, reading)
         # A limit that an error named and a later call kept to is no value that came out.
         kept = any(number in reading.numbers[p] for p in reading.where("call") if p > first)
         named = _names_error(number, part) or _names_default(number, part)
-        return turn.failed and (kept or named)
+        return turn.failed and (kept or named or _is_explained_limit(number, first, reading))
     tested = any(result > first for result in reading.proofs.results)
     told = first in _accepted(reading) and number in _versions_named(part)
     return number in CONVERSIONS or told or (tested and len(number) <= 4)
@@ -5352,8 +5392,28 @@ def _names_default(number: str, part: str) -> bool:
 
 
 def _names_limit(number: str, part: str) -> bool:
-    place = part.find(number)
-    return _LIMIT_WORDS.search(part[max(0, place - 40) : place + 40]) is not None
+    forms = re.finditer(rf"(?<![\w.,]){_written(number)}(?!\w)", part)
+    around = (part[max(0, found.start() - 40) : found.start() + 40] for found in forms)
+    return any(_LIMIT_WORDS.search(stretch) for stretch in around)
+
+
+def _is_told_limit(number: str, reading: Reading) -> bool:
+    """Say whether the user, or an explanation he accepted, calls a number a limit."""
+    places = {*reading.where("user"), *_accepted(reading)}
+    return any(_names_limit(number, reading.texts[place]) for place in places)
+
+
+def _is_explained_limit(number: str, place: int, reading: Reading) -> bool:
+    """Say whether an error names its limit, and an explanation accepted after the cure does."""
+    form = _ERROR_LIMIT.format(number=_written(number))
+    limits = re.search(form, reading.texts[place][:_ERROR_READ], re.IGNORECASE)
+    told = any(number in reading.numbers[p] for p in _accepted(reading))
+    return limits is not None and told and bool(reading.proofs.fixes)
+
+
+def _written(number: str) -> str:
+    """Return a pattern of a number's digits, with or without separators of thousands."""
+    return r"[.,'’ ]?".join(number) if number.isdigit() else re.escape(number)
 
 
 def is_copied(text: str, reading: Reading) -> bool:
