@@ -14,7 +14,8 @@ from lessons_loop.deploy.install import connect, open_webui_version, require_adm
 from lessons_loop.deploy.openwebui_client import OpenWebUI, OpenWebUIError
 from lessons_loop.deploy.plugin_file import front_matter, is_ours, plugin_source, release
 from lessons_loop.filter.embed import Fingerprint, fingerprint
-from lessons_loop.filter.errors import LessonsError
+from lessons_loop.filter.errors import LessonsError, StoreError
+from lessons_loop.filter.server import is_server, parse_server
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.filter.valves import LessonsValves
 from lessons_loop.promote.embedders import OpenAIEmbeddings
@@ -160,17 +161,25 @@ def valve_findings(facts: HostFacts, store: str, domains: Sequence[str]) -> list
         text = f"the plugin does not read {', '.join(unread)} (valve domains: {valves.domains})"
         found.append(Finding("domains", Level.WARNING, text, remedy))
     if valves.store.strip() and store and not same_store(valves.store, store):
-        text = f"the plugin's valve names another one: {valves.store.strip()}"
+        text = f"the plugin's valve names another one: {shown_store(valves.store)}"
         found.append(Finding("plugin's store", Level.WARNING, text))
     return found
 
 
 def same_store(one: str, other: str) -> bool:
     """Say whether two store settings mean the same place."""
-    if "://" in one or "://" in other:
-        return one.strip().rstrip("/") == other.strip().rstrip("/")
+    if is_server(one) or is_server(other):
+        return shown_store(one) == shown_store(other)
     first, second = (StorePaths(Path(place.strip()).expanduser()) for place in (one, other))
     return first.root.absolute() == second.root.absolute()
+
+
+def shown_store(setting: str) -> str:
+    """Return a store setting as it may be printed: an address never with its password."""
+    try:
+        return parse_server(setting).url if is_server(setting) else setting.strip()
+    except StoreError:
+        return "an address that cannot be used"
 
 
 def recall_finding(valves: LessonsValves) -> Finding:

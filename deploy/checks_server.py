@@ -20,8 +20,8 @@ from lessons_loop.filter.server import (
 )
 from lessons_loop.filter.store import collection_names
 from lessons_loop.promote.server_lock import LOCK_TERM, Holder, lock_name, server_time
+from lessons_loop.promote.server_place import DATABASES
 
-DATABASES = ("curated", "staging", "gate")
 SECONDS = 5.0
 LOCK = lock_name("")
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from lessons_loop.deploy.checks import Finding, Level
 from lessons_loop.filter.errors import LessonsError
+from lessons_loop.filter.server import is_server, parse_server
 from lessons_loop.filter.spool import SPOOL_LIMIT
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.lock import holder
@@ -109,6 +110,8 @@ def read_status_child(
 
     In a child: a torn index kills the process that reads it, and Chroma may wait for ever.
     """
+    if is_server(store):
+        store = parse_server(store).url  # every user of the machine sees a child's words
     command = [sys.executable, "-m", "lessons_loop.deploy.cli", "status", "--json"]
     command += ["--store", store, "--domain", ",".join(domains)]
     command += ["--state-dir", str(state)] if state else []

@@ -9,7 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from lessons_loop.filter.errors import StoreError
 from lessons_loop.filter.models import DomainName
+from lessons_loop.filter.server import is_server, parse_server
 from lessons_loop.filter.valves import LessonsValves, adapter_of, in_range
 
 
@@ -69,7 +71,12 @@ def check_meaning(name: str, value: str) -> None:
                 raise ValueError(f"{domain[:40]!r} is no domain: a-z, 0-9 and '-'") from None
     if name == "min_similarity" and not re.fullmatch(r"0?\.\d+|0|1|1\.0*|0\.", value):
         raise ValueError(f"valve min_similarity takes a number from 0 to 1, got {value[:40]!r}")
-    if name == "store" and "://" not in value and not Path(value).is_absolute():
+    if name == "store" and is_server(value):
+        try:
+            parse_server(value)
+        except StoreError as error:
+            raise ValueError(str(error)) from None
+    elif name == "store" and not Path(value).is_absolute():
         raise ValueError("the store is a folder on Open WebUI's machine: give its absolute path")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -83,7 +84,7 @@ def read_status(store: str, state: Path | None, domains: Sequence[str]) -> Store
                 read_gate_part(session, domain, found)
         except LessonsError as error:
             found.problems.append(f"{name}: {error}")
-    if not paths.salt.is_file():
+    if not paths.salt.is_file() and not os.environ.get("LESSONS_SALT", "").strip():
         found.problems.append(
             f"{paths.salt} is missing: restore it, or run `lessons init`; "
             "with a new one people counted before count again"

@@ -63,7 +63,7 @@ class LessonsBackend:
     async def close(self) -> None:
         """Let go of connections; records that wait are found by the next backend."""
         await in_daemon_thread(self.reader.close)
-        await in_daemon_thread(self.spool.staging.close)
+        await in_daemon_thread(self.spool.close)
 
 
 def store_settings(valves: LessonsValves) -> tuple[str, str, str]:

@@ -26,11 +26,13 @@ from lessons_loop.filter.store import first_line, import_chromadb
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
+    from chromadb.config import Settings
 
 DEFAULT_TENANT = "default_tenant"
 SERVER_SECONDS = 5.0
 ANSWER_LIMIT = 256 * 2**20
 """Bytes of one answer; a page of 2,000 rows with 3,072 numbers each has 75 MB."""
+_WEB = re.compile(r"\s*https?:", re.IGNORECASE)
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{2,127}")
 _HOST = re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9_.~-]+)*")
@@ -64,30 +66,36 @@ class ServerAddress:
 
 
 def is_server(setting: str) -> bool:
-    """Say whether a store setting names a server; any other names a folder."""
-    return "://" in setting
+    """Say whether a store setting means a server, a mistyped one too; any other is a folder."""
+    return "://" in setting or _WEB.match(setting) is not None
 
 
 def parse_server(setting: str) -> ServerAddress:
     """Return the address of a store setting; raise StoreError naming what is wrong."""
     cleaned = setting.strip()
+    if "@" in cleaned:  # wherever it stands: a password may hold `/`, `?` and `#`
+        raise StoreError(
+            "the store's address has a user or password: give the token as `chroma_token` "
+            f"(LESSONS_CHROMA_TOKEN), and {_GIVE.removeprefix('give ')}"
+        )
     shown = f"the store {public_url(cleaned)[:80]!r}"
     try:
         parts = urlsplit(cleaned)
         host, port = parts.hostname or "", parts.port
-        pairs = parse_qsl(parts.query, strict_parsing=True) if parts.query else []
+        pairs = parse_qsl(parts.query, True, strict_parsing=True) if parts.query else []
     except ValueError:
         raise StoreError(f"{shown} is no usable address: {_GIVE}") from None
-    if "@" in parts.netloc:
-        raise StoreError(f"{shown} has a user or password: give the token as `chroma_token`")
     prefix = unquote(parts.path).rstrip("/")
     good = parts.scheme in _PORTS and _HOST.fullmatch(host) and _PREFIX.fullmatch(prefix)
     if not good or port == 0 or ".." in prefix or not cleaned.isprintable():
         raise StoreError(f"{shown} is no usable address: {_GIVE}")
-    named = dict(pairs)
-    tenant = named.pop("tenant", DEFAULT_TENANT)
-    if named or parts.fragment or not _TENANT.fullmatch(tenant):
+    tenant = dict(pairs).get("tenant", DEFAULT_TENANT)
+    if [name for name, _ in pairs] not in ([], ["tenant"]) or parts.fragment:
         raise StoreError(f"{shown} has more behind it than ?tenant=NAME: {_GIVE}")
+    if not _TENANT.fullmatch(tenant):
+        raise StoreError(
+            f"{shown} has no usable tenant (3 to 128 of A-Z, a-z, 0-9, . _ -): {_GIVE}"
+        )
     return ServerAddress(
         host, port or _PORTS[parts.scheme], parts.scheme == "https", prefix, tenant
     )
@@ -149,14 +157,6 @@ def _client(address: ServerAddress, database: str, session: BoundedSession) -> C
     """Build Chroma's client on our session; its own has no limit, not even while it is built."""
     from chromadb.api.client import Client
     from chromadb.auth import UserIdentity
-    from chromadb.config import Settings
-
-    class PlainSettings(Settings):
-        """Chroma's settings without environment and `.env`."""
-
-        @classmethod
-        def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[Any, ...]:
-            return (sources["init_settings"],)
 
     class BoundedClient(Client):
         """Works through our session from its first request on."""
@@ -178,14 +178,27 @@ def _client(address: ServerAddress, database: str, session: BoundedSession) -> C
             session.close()
             super().close()
 
-    settings = PlainSettings(
+    return BoundedClient(tenant=address.tenant, database=database, settings=plain_settings(address))
+
+
+def plain_settings(address: ServerAddress) -> Settings:
+    """Return Chroma's settings for an address, without environment and `.env`."""
+    from chromadb.config import Settings
+
+    class PlainSettings(Settings):
+        """Reads what it is given."""
+
+        @classmethod
+        def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[Any, ...]:
+            return (sources["init_settings"],)
+
+    return PlainSettings(
         chroma_api_impl="chromadb.api.fastapi.FastAPI",
         chroma_server_host=address.base,  # only a whole URL may carry a prefix
         chroma_server_http_port=address.port,
         chroma_server_ssl_enabled=address.ssl,
         anonymized_telemetry=False,
     )
-    return BoundedClient(tenant=address.tenant, database=database, settings=settings)
 
 
 def use_session(server: Any, session: BoundedSession) -> None:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lessons_loop.filter.errors import StoreError, StoreMissing
+from lessons_loop.filter.errors import StoreError, StoreMissing, StoreUnreachable
 from lessons_loop.filter.models import Record
 from lessons_loop.filter.server import ServerAddress, open_server, server_errors
 from lessons_loop.filter.store import STAGING_VECTOR
@@ -55,6 +55,10 @@ class ServerStaging:
                 refused[name] = StoreMissing(
                     f"{place}: {name} is missing: run `lessons init --store {self.address.url}`"
                 )
+            except StoreUnreachable:
+                raise
+            except StoreError as error:  # another shape than ours: the others' rows go on
+                refused[name] = error
         return refused
 
     def _drop(self) -> None:

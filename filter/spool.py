@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -75,6 +76,12 @@ class Spool:
     def __init__(self, paths: StorePaths, staging: StagingSink | None = None) -> None:
         self.paths = paths
         self.staging: StagingSink = staging or FolderStaging(paths)
+        self.closed = False
+
+    def close(self) -> None:
+        """End a running drain after its batch; what waits is the next spool's. Blocking."""
+        self.closed = True
+        self.staging.close()
 
     def append_candidates(self, candidates: Sequence[Candidate]) -> None:
         """Spool candidates; raise StoreError when they cannot be kept."""
@@ -101,6 +108,8 @@ class Spool:
             files = list(spooled(self.paths.spool))[:most]
             for start in range(0, len(files), APPEND_BATCH):
                 time.sleep(BREATH_SECONDS if start else 0)
+                if self.closed:  # the store was changed: the rest belongs to the new one
+                    break
                 moved += self._drain_batch(files[start : start + APPEND_BATCH], seconds, refused)
         except OSError as error:
             raise StoreError(f"{self.paths.spool} cannot be emptied: {error}") from None
@@ -130,7 +139,7 @@ class Spool:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
             if self.waiting() >= SPOOL_LIMIT:
-                raise StoreError(f"{folder} holds {SPOOL_LIMIT} records: run `lessons repair`")
+                raise StoreError(f"{folder} holds {SPOOL_LIMIT} records: see `lessons doctor`")
             write_spooled(folder, collection, record)
         except OSError as error:
             raise StoreError(f"{folder} cannot be written: {first_line(error)}") from None
@@ -159,16 +168,20 @@ def write_spooled(folder: Path, collection: str, record: Record) -> None:
 
 
 def read_spooled(file: Path) -> tuple[str, Record] | None:
-    """Return collection and record; a file that is none of ours is moved to `bad/`."""
+    """Return collection and record; a file that is none of ours is moved to `bad/`.
+
+    Raises OSError where the disk or a limit of open files is at fault: the record may be sound.
+    """
     try:
         content = json.loads(file.read_text("utf-8"))
         return checked_row(content["collection"], Record(**content["record"]))
     except FileNotFoundError:  # another worker moved it on
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        bad = file.parent / "bad"
-        bad.mkdir(exist_ok=True)
-        file.rename(bad / file.name)
+    except (ValueError, KeyError, TypeError, RecursionError, IsADirectoryError, PermissionError):
+        with suppress(FileNotFoundError):  # so did another worker
+            bad = file.parent / "bad"
+            bad.mkdir(exist_ok=True)
+            file.rename(bad / file.name)
         return None
 
 

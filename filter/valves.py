@@ -91,6 +91,7 @@ class LessonsValves(LenientModel):
         default="",
         description="Token for a lesson store on a server, stored unencrypted; "
         "empty: LESSONS_CHROMA_TOKEN.",
+        repr=False,
         json_schema_extra=_PASSWORD,
     )
     recall_enabled: bool = Field(default=True, description="Add fitting lessons to questions.")
@@ -132,6 +133,7 @@ class LessonsValves(LenientModel):
         default="",
         title="Distill API Key",
         description="Key for distill_url, stored unencrypted; empty: LESSONS_LLM_API_KEY.",
+        repr=False,
         json_schema_extra=_PASSWORD,
     )
     distill_timeout_s: int = Field(

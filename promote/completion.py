@@ -42,8 +42,10 @@ def complete_id(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _published(ctx: typer.Context) -> Iterator[Path]:
     """Yield the published files of the store the command line or the environment names."""
+    from lessons_loop.filter.server import is_server
+
     store = str(ctx.params.get("store") or os.environ.get("LESSONS_STORE") or "").strip()
-    if not store or "://" in store:
+    if not store or is_server(store):
         return
     with suppress(OSError, RuntimeError, ValueError):
         yield from sorted((Path(store).expanduser() / "published").glob("*.lessons"))

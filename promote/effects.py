@@ -55,7 +55,7 @@ def carry_out(
     write_archive(archive, plan.archive, stored_fields(archive, plan.archive))
     checkpoint("archive")
     clients.guard()
-    _write_curated(clients.curated, curated, plan, checkpoint)
+    _write_curated(clients, curated, plan, checkpoint)
     clients.guard()
     delete_staged(place, plan.domain, plan.staged, plan.events)
     checkpoint("staged")
@@ -68,13 +68,14 @@ def _present(client: ClientAPI, domain: str) -> Any:
     return collection
 
 
-def _write_curated(client: ClientAPI, collection: Any, plan: Plan, checkpoint: Checkpoint) -> None:
+def _write_curated(clients: Clients, collection: Any, plan: Plan, checkpoint: Checkpoint) -> None:
     writer = CuratedWriter(collection)
     writer.put(plan.put, stored_fields(collection, plan.put))
     checkpoint("curated")
     writer.remove(plan.remove)
     checkpoint("removed")
-    writer.set_header(plan.header, client)
+    clients.guard()  # many rows take longer than a lock's term
+    writer.set_header(plan.header, clients.curated)
     checkpoint("header")
 
 

@@ -6,6 +6,7 @@ Running it again changes nothing.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -67,5 +68,5 @@ def _make_salt(place: Located) -> str:
         return ""
     return (
         "give Open WebUI and every host of the gate the same salt: "
-        f'LESSONS_SALT="$(cat {paths.salt})"'
+        f'LESSONS_SALT="$(cat {shlex.quote(str(paths.salt))})"'
     )

@@ -120,7 +120,9 @@ class ServerStore:
         """Return the domains that have a curated collection; raise StoreError."""
         with self.told(), self.closing("curated") as client, chroma_errors("curated"):
             found = [collection.metadata or {} for collection in client.list_collections()]
-        return sorted({str(one["domain"]) for one in found if "schema_version" in one})
+        return sorted(
+            {str(one["domain"]) for one in found if {"schema_version", "domain"} <= {*one}}
+        )
 
     def make_databases(self) -> None:
         """Create tenant and databases where they are missing; raise StoreError."""

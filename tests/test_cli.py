@@ -233,3 +233,9 @@ def test_lost_salt_is_a_problem(store: str) -> None:
     Path(store, "salt").unlink()
     done = lessons("status", "--store", store)
     assert done.returncode == 1 and "people counted before count again" in done.stdout
+
+
+def test_salt_of_the_environment_is_no_lost_one(store: str) -> None:
+    Path(store, "salt").unlink()
+    done = lessons("status", "--store", store, LESSONS_SALT="fake-salt-of-the-house")
+    assert done.returncode == 0 and "problem" not in done.stdout

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from lessons_loop.deploy.checks import Finding, Level
+from lessons_loop.deploy.checks_chat import same_store, shown_store
+from lessons_loop.deploy.checks_store import read_status_child
 from lessons_loop.deploy.doctor import Settings, diagnose
+from lessons_loop.filter.errors import StoreError
 from lessons_loop.promote.session import GateSettings, open_gate
 from support.chroma_server import ChromaServer, fresh_url
 from support.commands import run_here
@@ -94,3 +97,18 @@ def test_web_page_is_no_chroma_server(tmp_path: Path) -> None:
     with WebHost({}, PAGE) as host:
         checks = found(host.url, tmp_path)
     assert "is no Chroma server" in checks["store"][0].text
+
+
+def test_password_in_an_address_is_shown_nowhere(tmp_path: Path) -> None:  # T-47
+    address = "http://user:obviously/fake@h"
+    checks = found(address, tmp_path)
+    assert problems(checks) and "obviously" not in str(checks)
+    with pytest.raises(StoreError, match="chroma_token"):  # before a child shows it to everybody
+        read_status_child(address, tmp_path, ())
+    assert "obviously" not in shown_store(address)
+
+
+def test_two_forms_of_an_address_are_one_store() -> None:
+    assert same_store("HTTP://Chroma.example:80/", "http://chroma.example")
+    assert not same_store("http://h?tenant=abc", "http://h")
+    assert not same_store("http://h", "/srv/lessons")

@@ -35,6 +35,9 @@ def test_valve_has_its_own_type(pair: str, value: object) -> None:
         ("min_similarity=7", "from 0 to 1"),
         ("domains=SQL; DROP", "is no domain"),
         ("store=lessons", "absolute path"),
+        ("store=http://h?tenant=", "no usable tenant"),
+        ("store=ftp://h", "no usable address"),
+        ("store=http:/h", "no usable address"),
     ],
 )
 def test_unusable_value_is_refused_with_its_name(pair: str, told: str) -> None:
@@ -50,6 +53,12 @@ def test_options_and_pairs_may_not_contradict() -> None:
         "domains": "sql",
         "distill_enabled": True,
     }
+
+
+def test_refused_password_of_an_address_is_not_repeated() -> None:  # T-47
+    with pytest.raises(ValueError, match="chroma_token") as error:
+        read_valves(["store=http://user:obviously/fake@h"])
+    assert "obviously" not in str(error.value)
 
 
 def test_refused_secret_is_not_repeated() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import stat
+import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,13 @@ def test_server_init_says_how_to_share_the_salt(
     assert salt not in report.advice and (tmp_path / "salt").stat().st_mode & 0o077 == 0
     monkeypatch.setenv("LESSONS_SALT", "fake-salt-of-the-house")
     assert initialise(store_url, ["sql"], HashEmbedder(), tmp_path).advice == ""
+
+
+def test_salt_line_bears_a_folder_with_spaces(tmp_path: Path, store_url: str) -> None:
+    advice = initialise(store_url, ["sql"], state=tmp_path / "a b").advice
+    line = advice.partition("same salt: ")[2]
+    told = subprocess.run(["sh", "-c", f'{line}; echo "$LESSONS_SALT"'], capture_output=True)
+    assert told.stdout.strip() == (tmp_path / "a b" / "salt").read_bytes().strip()
 
 
 def test_server_without_databases_names_init(tmp_path: Path, store_url: str) -> None:

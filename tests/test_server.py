@@ -55,22 +55,40 @@ def test_printed_address_means_the_same(host, port, safe, steps, tenant):
 
 BAD_PLACES = "ftp://h http:// http://h:0 http://h:99999 http://h:x ://h http://h/a/../b http://[::1"
 BAD_ENDS = "http://h#x http://h?x=1 http://h?tenant=a http://h?tenant http://h?tenant=a/b file:///s"
+BAD_TENANTS = "http://h?tenant= http://h?tenant=abc&tenant=xyz http:/h http:h HTTPS:/h"
 BAD_SIGNS = ("http://h h", "http://h\nx", "http://h\x00")
 
 
-@pytest.mark.parametrize("setting", [*BAD_PLACES.split(), *BAD_ENDS.split(), *BAD_SIGNS])
+@pytest.mark.parametrize(
+    "setting",
+    [*BAD_PLACES.split(), *BAD_ENDS.split(), *BAD_TENANTS.split(), *BAD_SIGNS],
+)
 def test_unusable_address_is_one_line(setting):
     with pytest.raises(StoreError, match=r"^the store [^\n]*give a folder or http"):
         parse_server(setting)
 
 
-def test_credentials_in_the_address_are_refused_unseen():  # T-47
+PASSWORDS = (
+    "http://user:obviously-fake@h:8000?tenant=abc",
+    "http://user:obviously/fake@h",
+    "http://user:obviously?fake@h",
+    "http://user:obviously#fake@h",
+    "https:/user:obviously-fake@h",
+    "http:user:obviously-fake@h",
+)
+
+
+@pytest.mark.parametrize("setting", PASSWORDS)
+def test_credentials_in_the_address_are_refused_unseen(setting):  # T-47
+    assert is_server(setting)
     with pytest.raises(StoreError, match="chroma_token") as raised:
-        parse_server("http://user:obviously-fake@h:8000?tenant=abc")
+        parse_server(setting)
     assert "obviously" not in str(raised.value) and "user:" not in str(raised.value)
 
 
-@pytest.mark.parametrize("folder", ["", "lessons", "/data/lessons", "~/x", "C:\\x", "http:/x"])
+@pytest.mark.parametrize(
+    "folder", ["", "lessons", "/data/lessons", "~/x", "C:\\x", "https", "/a/http:/x"]
+)
 def test_folders_are_no_server(folder):
     assert not is_server(folder)
 

@@ -15,9 +15,21 @@ from typing import Any
 import pytest
 
 from lessons_loop.filter.server import open_server, parse_server
+from lessons_loop.promote.curated import Header
 from lessons_loop.promote.errors import LockHeld, LockLost
+from lessons_loop.promote.rows import find_collection
 from lessons_loop.promote.server_lock import Holder, process_start, server_lock, this_place
-from support.gate import candidate, gate, on_server, promotion, put_on_server, server_url
+from lessons_loop.promote.session import open_gate
+from support.gate import (
+    candidate,
+    gate,
+    on_server,
+    promotion,
+    put_on_server,
+    raw_client,
+    server_url,
+    settings,
+)
 
 DRIVER = Path(__file__).parent / "support" / "lock_driver.py"
 TERM = 3.0
@@ -169,6 +181,23 @@ def test_gate_that_lost_its_lock_writes_nothing(root: Path) -> None:
     with gate(root) as session:
         assert dict(session.curated) == {}
         assert [e.action for e in session.ledger.entries()] == ["init"]
+
+
+@on_server
+def test_lock_lost_between_rows_and_header_leaves_the_header(root: Path) -> None:
+    def lose(step: str) -> None:
+        if step == "removed" and armed:
+            armed[0].clients.gate.delete_collection("sql-lock")
+            armed.clear()
+
+    armed: list[Any] = []
+    with pytest.raises(LockLost), open_gate(settings(root), checkpoint=lose) as session:
+        armed.append(session)
+        session.apply(promotion(session, candidate()))
+    with raw_client(root, "curated") as client:
+        assert Header.of(find_collection(client, "sql-lessons")).rev == 0
+    with gate(root) as session:  # the journal is carried out
+        assert session.holdings.header.rev == 1 and len(session.curated) == 1
 
 
 def test_leftovers_of_dead_gates_are_cleaned(url: str, client: Any) -> None:

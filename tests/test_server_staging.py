@@ -12,7 +12,7 @@ from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.filter.server_staging import ServerStaging
-from lessons_loop.filter.spool import Spool
+from lessons_loop.filter.spool import Spool, read_spooled, spooled
 from lessons_loop.filter.store import StorePaths
 from support.chroma_server import ChromaServer, prepare, rows_of
 from support.gate import WHEN, candidate
@@ -110,6 +110,21 @@ def test_missing_collection_holds_up_its_own_records_only(url, spooling):
     with pytest.raises(StoreMissing, match="ops-lessons-candidates is missing: run `lessons init"):
         spool.drain()
     assert spool.waiting() == 60 and len(ids(url)) == 60
+
+
+def test_collection_of_another_shape_holds_up_its_own_records_only(url, spooling):
+    with contextlib.closing(open_server(parse_server(url), "staging")) as client:
+        made = client.create_collection("ops-lessons-candidates", embedding_function=None)
+        made.add(ids=["x"], embeddings=[[1.0, 2.0]], documents=["two numbers a row"])
+    spool = spooling(url)
+    spool.append_candidates([candidate(domain="ops"), candidate(), candidate(domain="ops", at="1")])
+    spool.append_usage("sql", USED)
+    with pytest.raises(StoreError, match="dimension"):
+        spool.drain()
+    assert len(ids(url)) == 1 and ids(url, "sql-lessons-events") == {USED.to_record().id}
+    assert {read_spooled(file)[0] for file in spooled(spool.paths.spool)} == {
+        "ops-lessons-candidates"
+    }
 
 
 def test_server_killed_and_back_gets_everything_once(tmp_path, spooling):

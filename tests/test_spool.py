@@ -148,6 +148,65 @@ def test_folder_among_the_waiting_holds_up_nobody(spool):
     assert spool.waiting() == 0
 
 
+NO_DESCRIPTORS = """
+import resource, sys
+from pathlib import Path
+from lessons_loop.filter.errors import StoreError
+from lessons_loop.filter.spool import Spool
+from lessons_loop.filter.store import StorePaths
+class Sink:
+    def store(self, rows, seconds):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+        return {}
+try:
+    Spool(StorePaths(Path(sys.argv[1])), Sink()).drain()
+except StoreError as error:
+    print(error)
+"""
+
+
+def test_record_no_descriptor_was_left_for_stays(spool):
+    spool.append_candidates([candidate(n) for n in range(52)])
+    command = [sys.executable, "-c", NO_DESCRIPTORS, str(spool.paths.root)]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert "Too many open files" in ran.stdout, ran.stderr
+    assert spool.waiting() == 2 and not (spool.paths.spool / "bad").exists()
+
+
+def test_file_two_workers_set_aside_stops_neither(spool):
+    spool.append_candidates([candidate(n) for n in range(3)])
+    for n in range(200):
+        (spool.paths.spool / f"0{n:03d}.json").write_text("{")
+    command = [sys.executable, "-c", DRAIN, str(spool.paths.root)]
+    drainers = [subprocess.Popen(command) for _ in range(3)]
+    assert [drainer.wait(120) for drainer in drainers] == [0, 0, 0]
+    assert len(list((spool.paths.spool / "bad").iterdir())) == 200
+    assert len(rows(spool.paths, "sql-lessons-candidates")["ids"]) == 3
+
+
+class ClosingSink:
+    """Takes a batch while the store is being changed."""
+
+    def __init__(self):
+        self.taken, self.spool = [], None
+
+    def store(self, rows, seconds):
+        self.taken += [record for records in rows.values() for record in records]
+        self.spool.close()
+        return {}
+
+    def close(self):
+        pass
+
+
+def test_closed_spool_leaves_the_rest_to_the_next(tmp_path):
+    sink = ClosingSink()
+    sink.spool = Spool(StorePaths(tmp_path), sink)
+    sink.spool.append_candidates([candidate(n) for n in range(120)])
+    assert sink.spool.drain() == len(sink.taken) == 50
+    assert sink.spool.waiting() == 70 and Spool(StorePaths(tmp_path)).drain() == 70
+
+
 FULL_DISK = """
 import resource, sys
 from pathlib import Path

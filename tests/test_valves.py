@@ -83,3 +83,9 @@ def test_bad_domain_leaves_the_others():  # T-41
 
 def test_learning_is_off_by_default():
     assert (DEFAULTS.recall_enabled, DEFAULTS.distill_enabled) == (True, False)
+
+
+def test_secrets_are_in_no_repr():  # T-47
+    valves = LessonsValves(chroma_token="obviously-fake", distill_api_key="obviously-fake")
+    assert "obviously" not in f"{valves!r} {valves}"
+    assert valves.model_dump()["chroma_token"] == "obviously-fake"
