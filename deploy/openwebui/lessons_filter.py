@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 26a72724c165dbdcfba93c5a0161580e81aff87f644ec11f0681aa29343f79b9
+source_digest: 987ae0f6c8437e2f59ebe54cca37dd6660a73d915f26811b3d9cce0f92b8c98f
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
@@ -75,6 +75,7 @@ from urllib3.exceptions import HTTPError
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
+    from chromadb.config import Settings
 
 # ------------------------------------------------------------------------------
 # filter/errors.py: Errors raised by the lessons loop.
@@ -3262,6 +3263,7 @@ class LessonsValves(LenientModel):
         default="",
         description="Token for a lesson store on a server, stored unencrypted; "
         "empty: LESSONS_CHROMA_TOKEN.",
+        repr=False,
         json_schema_extra=_PASSWORD,
     )
     recall_enabled: bool = Field(default=True, description="Add fitting lessons to questions.")
@@ -3303,6 +3305,7 @@ class LessonsValves(LenientModel):
         default="",
         title="Distill API Key",
         description="Key for distill_url, stored unencrypted; empty: LESSONS_LLM_API_KEY.",
+        repr=False,
         json_schema_extra=_PASSWORD,
     )
     distill_timeout_s: int = Field(
@@ -4591,6 +4594,7 @@ DEFAULT_TENANT = "default_tenant"
 SERVER_SECONDS = 5.0
 ANSWER_LIMIT = 256 * 2**20
 """Bytes of one answer; a page of 2,000 rows with 3,072 numbers each has 75 MB."""
+_WEB = re.compile(r"\s*https?:", re.IGNORECASE)
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{2,127}")
 _HOST = re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9_.~-]+)*")
@@ -4624,30 +4628,36 @@ class ServerAddress:
 
 
 def is_server(setting: str) -> bool:
-    """Say whether a store setting names a server; any other names a folder."""
-    return "://" in setting
+    """Say whether a store setting means a server, a mistyped one too; any other is a folder."""
+    return "://" in setting or _WEB.match(setting) is not None
 
 
 def parse_server(setting: str) -> ServerAddress:
     """Return the address of a store setting; raise StoreError naming what is wrong."""
     cleaned = setting.strip()
+    if "@" in cleaned:  # wherever it stands: a password may hold `/`, `?` and `#`
+        raise StoreError(
+            "the store's address has a user or password: give the token as `chroma_token` "
+            f"(LESSONS_CHROMA_TOKEN), and {_GIVE.removeprefix('give ')}"
+        )
     shown = f"the store {public_url(cleaned)[:80]!r}"
     try:
         parts = urlsplit(cleaned)
         host, port = parts.hostname or "", parts.port
-        pairs = parse_qsl(parts.query, strict_parsing=True) if parts.query else []
+        pairs = parse_qsl(parts.query, True, strict_parsing=True) if parts.query else []
     except ValueError:
         raise StoreError(f"{shown} is no usable address: {_GIVE}") from None
-    if "@" in parts.netloc:
-        raise StoreError(f"{shown} has a user or password: give the token as `chroma_token`")
     prefix = unquote(parts.path).rstrip("/")
     good = parts.scheme in _PORTS and _HOST.fullmatch(host) and _PREFIX.fullmatch(prefix)
     if not good or port == 0 or ".." in prefix or not cleaned.isprintable():
         raise StoreError(f"{shown} is no usable address: {_GIVE}")
-    named = dict(pairs)
-    tenant = named.pop("tenant", DEFAULT_TENANT)
-    if named or parts.fragment or not _TENANT.fullmatch(tenant):
+    tenant = dict(pairs).get("tenant", DEFAULT_TENANT)
+    if [name for name, _ in pairs] not in ([], ["tenant"]) or parts.fragment:
         raise StoreError(f"{shown} has more behind it than ?tenant=NAME: {_GIVE}")
+    if not _TENANT.fullmatch(tenant):
+        raise StoreError(
+            f"{shown} has no usable tenant (3 to 128 of A-Z, a-z, 0-9, . _ -): {_GIVE}"
+        )
     return ServerAddress(
         host, port or _PORTS[parts.scheme], parts.scheme == "https", prefix, tenant
     )
@@ -4709,14 +4719,6 @@ def _client(address: ServerAddress, database: str, session: BoundedSession) -> C
     """Build Chroma's client on our session; its own has no limit, not even while it is built."""
     from chromadb.api.client import Client
     from chromadb.auth import UserIdentity
-    from chromadb.config import Settings
-
-    class PlainSettings(Settings):
-        """Chroma's settings without environment and `.env`."""
-
-        @classmethod
-        def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[Any, ...]:
-            return (sources["init_settings"],)
 
     class BoundedClient(Client):
         """Works through our session from its first request on."""
@@ -4738,14 +4740,27 @@ def _client(address: ServerAddress, database: str, session: BoundedSession) -> C
             session.close()
             super().close()
 
-    settings = PlainSettings(
+    return BoundedClient(tenant=address.tenant, database=database, settings=plain_settings(address))
+
+
+def plain_settings(address: ServerAddress) -> Settings:
+    """Return Chroma's settings for an address, without environment and `.env`."""
+    from chromadb.config import Settings
+
+    class PlainSettings(Settings):
+        """Reads what it is given."""
+
+        @classmethod
+        def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[Any, ...]:
+            return (sources["init_settings"],)
+
+    return PlainSettings(
         chroma_api_impl="chromadb.api.fastapi.FastAPI",
         chroma_server_host=address.base,  # only a whole URL may carry a prefix
         chroma_server_http_port=address.port,
         chroma_server_ssl_enabled=address.ssl,
         anonymized_telemetry=False,
     )
-    return BoundedClient(tenant=address.tenant, database=database, settings=settings)
 
 
 def use_session(server: Any, session: BoundedSession) -> None:
@@ -4928,6 +4943,12 @@ class Spool:
     def __init__(self, paths: StorePaths, staging: StagingSink | None = None) -> None:
         self.paths = paths
         self.staging: StagingSink = staging or FolderStaging(paths)
+        self.closed = False
+
+    def close(self) -> None:
+        """End a running drain after its batch; what waits is the next spool's. Blocking."""
+        self.closed = True
+        self.staging.close()
 
     def append_candidates(self, candidates: Sequence[Candidate]) -> None:
         """Spool candidates; raise StoreError when they cannot be kept."""
@@ -4954,6 +4975,8 @@ class Spool:
             files = list(spooled(self.paths.spool))[:most]
             for start in range(0, len(files), APPEND_BATCH):
                 time.sleep(BREATH_SECONDS if start else 0)
+                if self.closed:  # the store was changed: the rest belongs to the new one
+                    break
                 moved += self._drain_batch(files[start : start + APPEND_BATCH], seconds, refused)
         except OSError as error:
             raise StoreError(f"{self.paths.spool} cannot be emptied: {error}") from None
@@ -4983,7 +5006,7 @@ class Spool:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
             if self.waiting() >= SPOOL_LIMIT:
-                raise StoreError(f"{folder} holds {SPOOL_LIMIT} records: run `lessons repair`")
+                raise StoreError(f"{folder} holds {SPOOL_LIMIT} records: see `lessons doctor`")
             write_spooled(folder, collection, record)
         except OSError as error:
             raise StoreError(f"{folder} cannot be written: {first_line(error)}") from None
@@ -5012,16 +5035,20 @@ def write_spooled(folder: Path, collection: str, record: Record) -> None:
 
 
 def read_spooled(file: Path) -> tuple[str, Record] | None:
-    """Return collection and record; a file that is none of ours is moved to `bad/`."""
+    """Return collection and record; a file that is none of ours is moved to `bad/`.
+
+    Raises OSError where the disk or a limit of open files is at fault: the record may be sound.
+    """
     try:
         content = json.loads(file.read_text("utf-8"))
         return checked_row(content["collection"], Record(**content["record"]))
     except FileNotFoundError:  # another worker moved it on
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        bad = file.parent / "bad"
-        bad.mkdir(exist_ok=True)
-        file.rename(bad / file.name)
+    except (ValueError, KeyError, TypeError, RecursionError, IsADirectoryError, PermissionError):
+        with suppress(FileNotFoundError):  # so did another worker
+            bad = file.parent / "bad"
+            bad.mkdir(exist_ok=True)
+            file.rename(bad / file.name)
         return None
 
 
@@ -5771,6 +5798,10 @@ class ServerStaging:
                 refused[name] = StoreMissing(
                     f"{place}: {name} is missing: run `lessons init --store {self.address.url}`"
                 )
+            except StoreUnreachable:
+                raise
+            except StoreError as error:  # another shape than ours: the others' rows go on
+                refused[name] = error
         return refused
 
     def _drop(self) -> None:
@@ -6945,7 +6976,7 @@ class LessonsBackend:
     async def close(self) -> None:
         """Let go of connections; records that wait are found by the next backend."""
         await in_daemon_thread(self.reader.close)
-        await in_daemon_thread(self.spool.staging.close)
+        await in_daemon_thread(self.spool.close)
 
 
 def store_settings(valves: LessonsValves) -> tuple[str, str, str]:
