@@ -6,14 +6,15 @@ import re
 from collections.abc import Collection, Sequence
 from difflib import SequenceMatcher
 
+from lessons_loop.filter.figures import number_fault
 from lessons_loop.filter.grounds import (
     is_copied,
     is_thin,
     label_fault,
     name_fault,
-    number_fault,
     quotes_symptom,
     without_errors,
+    wording_fault,
 )
 from lessons_loop.filter.instances import instance_values, names_instance
 from lessons_loop.filter.models import TEXT_LIMIT, TRIGGER_LIMIT, EvidenceKind, Kind
@@ -117,7 +118,11 @@ def _part_fault(
         fault = name_fault(name, reading, symptoms)
         if fault and not (symptoms and quotes_symptom(name, part, reading)):
             return fault
-    return number_fault(part, reading, instances, symptoms) or label_fault(part, reading)
+    return (
+        number_fault(part, reading, instances, symptoms)
+        or label_fault(part, reading)
+        or wording_fault(part, reading)
+    )
 
 
 def _tells_secret(text: str, reading: Reading) -> bool:

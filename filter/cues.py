@@ -34,7 +34,14 @@ _REJECTS = re.compile(
         |broke\ (?:it|the|my)|nonsense|worse|still\ (?:get|see)\w*|can't\ be
         |cannot\ be|makes?\ no\ sense
         |(?:way\ )?too\ (?:high|low|many|few|large|small)
+        |(?:far|way|miles|bit|little|still)\ off|off\ by|not\ even\ close|nowhere\ near
+        |no\ (?:better|faster|quicker|improvement|luck)|(?:just\ )?as\ (?:slow|bad|broken)\ as
+        |leave\ it(?!\ (?:as|like|so|at|on|in))|forget\ it|never\s?mind|give\ up|gave\ up
         |is\ (?:gone|deprecated|obsolete|outdated))\b
+    |\b(?:bringt\ (?:\w+\ ){0,2}nichts|(?:weit|völlig|knapp)\ daneben|vergiss\ es
+        |lass\ (?:es|gut\ sein)|genauso\ (?:langsam|schlecht|kaputt|falsch)
+        |(?:merke?|spüre?|sehe?)\ (?:ich\ )?(?:nichts|kein\w*)\ (?:von|unterschied)
+        |kein\w*\ (?:unterschied|besserung|effekt|wirkung)|hilft\ (?:\w+\ ){0,2}nicht)\b
     |\b(?:falsch|stimmt\ (?:so\ )?nicht|passt\ (?:so\ )?nicht|nicht\ (?:richtig|korrekt)
         |(?:funktioniert|geht|klappt)\ (?:so\ |immer\ noch\ )?nicht|kann\ nicht\ (?:sein|stimmen)
         |viel\ zu|quatsch|unsinn|bringt\ nichts|immer\ noch|gleicher\ fehler
@@ -112,6 +119,12 @@ _WISHES = re.compile(
 )
 
 
+_SETTLES = re.compile(
+    r"\b(?:right|better|finally|bingo|there (?:we|you) go|there it is|yeah|yup|got it|makes sense"
+    r"|alles klar|verstanden|besser|endlich|d'accord|enfin|mieux|vale|listo|mejor|va bene|meglio"
+    r"|melhor|klopt)\b|👍|🎉|✅|👌",
+    re.IGNORECASE,
+)
 _GOES_ON = re.compile(
     r"""^\W*[^.!?\n]{1,40}[.!]\s+(?:but|now|aber|jetzt|mais|maintenant|pero|ahora|ma|mas)\s+
         (?:without|also|now|this\ time|then|just|for|per|with|as|in|ohne|auch|jetzt|noch|nur|für
@@ -207,6 +220,13 @@ def accepts(remark: str) -> bool:
     """Say whether a short remark ends the matter: a confirmation or plain thanks."""
     thanked = len(remark) <= 80 and _THANKS.search(remark) and not _BUT.search(remark)
     return not corrects(remark) and (bool(thanked) or confirms(remark))
+
+
+def gives_up(remark: str) -> bool:
+    """Say whether a last word after a correction is more than a few words and no agreement."""
+    agrees = accepts(remark) or _SETTLES.search(remark) or _WISHES.search(remark)
+    asks = remark.rstrip().endswith(("?", "？"))
+    return not agrees and not asks and len(_REMARK_WORD.findall(remark)) >= 4
 
 
 def says_more(remark: str) -> bool:

@@ -7,64 +7,37 @@ says is not. Error words may come from failed results.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from lessons_loop.filter.cues import says_more
 from lessons_loop.filter.proof import DOCUMENT_TOOLS
 from lessons_loop.filter.reading import Reading
 from lessons_loop.filter.terms import (
-    CONVERSIONS,
     SMALL_NUMBERS,
     Name,
     full_names_in,
     names_in,
     numbers_in,
     pieces_of,
-    quantities_in,
     serials_in,
     slashed_in,
+    statements_in,
     versions_in,
 )
 
 _ERROR_WORDS = re.compile(r"^(?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|\w*(?:Error|Exception))$")
-_ERROR_NUMBER = re.compile(
-    r"(?:http|status|code|error|errno|exit|sqlstate|port|fehler|erreur)\W{0,3}(?:code\W{0,3})?$",
-    re.IGNORECASE,
+_LISTED = re.compile(
+    r"\b(?:[Cc]olumns?|[Ff]ields?|[Pp]ropert(?:y|ies)|[Kk]eys?|Spalten?|Felder|Feld(?:ern?)?|champs?"
+    r"|colonnes?|columnas?|campos?) ([a-z]\w{1,40}(?:, [a-z]\w{1,40}){0,6}"
+    r"(?: (?:and|or|und|oder|et|ou|y|o|e) [a-z]\w{1,40})?)"
 )
-_LIMIT_NUMBERS = frozenset(
-    {"20", "25", "30", "50", "100", "150", "200", "250", "300", "500", "1000", "1024", "2000"}
-    | {"512", "2048", "4096", "5000", "8192", "10000", "16384", "20000", "32767", "32768", "50000"}
-    | {"65535", "65536", "100000", "1000000"}
+_EVERYDAY = frozenset(
+    {"sql", "api", "json", "http", "https", "url", "id", "ok", "csv", "cc", "path", "file", "query"}
+    | {"text", "name", "cmd", "command", "folder", "directory", "args"}
 )
-"""Round numbers at which pages, counts and fields usually end."""
-_LIMIT_WORDS = re.compile(
-    r"\b(?:default\w*|only|limit\w*|max\w*|at most|no more than|up to|per page|page size|first"
-    r"|stops? \w* ?at|capp?(?:s|ed)?|ceiling|hört|endet|begrenzt|gekappt|\w*grenze|plafonn\w+|tope"
-    r"|höchstens|maximal|nur|standard\w*|par défaut|seulement|sólo|solo|por defecto|padrão)\b"
-    r"|默认|最多|只|デフォルト|最大",
-    re.IGNORECASE,
-)
-_ERROR_LIMIT = (
-    r"(?:\b(?:only|limit\w*|max\w*|at most|no more than|not more than|up to|first|less than"
-    r"|fewer than|greater than|larger than|longer than|höchstens|maximal|nur|seulement|sólo|solo)"
-    r"\W+(?:(?!exceed)[^\W\d]+\W+){{0,3}}|\bbetween \d+ and ){number}(?!\w)"
-    r"|(?<![\w.,]){number} (?:\w+ ){{0,2}}(?:max\w*|limit|allowed|or (?:less|fewer)|erlaubt)\b"
-)
-"""How an error tells the limit it keeps, with `number` as it is written."""
-_EVERYDAY = frozenset({"sql", "api", "json", "http", "https", "url", "id", "ok", "csv", "cc"})
-"""Abbreviations that make no lesson specific."""
+"""Abbreviations and names of parameters that make no lesson specific."""
 _QUOTED_STRETCH = re.compile(r"(['\"`«„“‘「])([^\n'\"`«»„“”‘’「」]{8,200})['\"`»“”’」]")
-_VERSION_NAMED = re.compile(
-    r"\b(\d+(?:\.\d+){0,2})(?:\+|\s?(?:以上|以降|及以上)"
-    r"|\s(?:or|and) (?:later|newer|higher|above|up)\b"
-    r"|\s(?:oder (?:neuer|höher)|et (?:plus|suivant\w*)|o superior)\b)"
-    r"|\b(?:versions?|v|since|before|until|ab|seit|vor|depuis|desde)\s?v?"
-    r"(\d+\.\d+(?:\.\d+)?)\b",
-    re.IGNORECASE,
-)
 _CLOCK_TIME = re.compile(r"\b\d{1,2}:\d{2}(?::\d{2})?\b")
-_ERROR_READ = 4000
-"""Characters of an error in which a limit is looked for."""
 _SYMPTOM_WORDS = 4
 """Unbroken stretch of a result that makes words of a trigger a quoted symptom."""
 _COPIED_WORDS = 6
@@ -90,20 +63,16 @@ def name_fault(name: Name, reading: Reading, symptoms: bool) -> str | None:
         failed = [p for p in results if reading.turns[p].failed]
         as_symptom = symptoms or _ERROR_WORDS.match(name.written) or _is_explained(name, reading)
         return None if as_symptom and _stands(name, reading, failed) else "tool-only"
-    return None if _stands(name, reading, _accepted(reading)) else "invented"
-
-
-def _accepted(reading: Reading) -> list[int]:
-    """Return the assistant's turns that the user accepted later."""
-    accepts = reading.proofs.acceptances
-    return [p for p in reading.where("assistant") if any(later > p for later in accepts)]
+    return None if _stands(name, reading, reading.proofs.accepted) else "invented"
 
 
 def _is_explained(name: Name, reading: Reading) -> bool:
     """Say whether a name of an error, and of no good result, is in an accepted explanation."""
     good = [p for p in reading.where("result") if not reading.turns[p].failed]
     told = _stands(name, reading, good)
-    return bool(reading.proofs.fixes) and not told and _stands(name, reading, _accepted(reading))
+    return (
+        bool(reading.proofs.fixes) and not told and _stands(name, reading, reading.proofs.accepted)
+    )
 
 
 def without_errors(text: str, reading: Reading) -> str:
@@ -117,6 +86,19 @@ def without_errors(text: str, reading: Reading) -> str:
     return _QUOTED_STRETCH.sub(unquoted, text)
 
 
+def wording_fault(text: str, reading: Reading) -> str | None:
+    """Refuse statements nobody wrote, and plain words called fields that only a result has."""
+    everything = frozenset[str]().union(*reading.pieces)
+    if not all(everything.issuperset(pieces_of(found)) for found in statements_in(text)):
+        return "invented"
+    own = frozenset[str]().union(*(reading.pieces[p] for p in reading.own))
+    known = own.union(*(reading.pieces[p] for p in reading.proofs.accepted))
+    told = frozenset[str]().union(*(reading.pieces[p] for p in reading.where("result")))
+    listed = (word for found in _LISTED.findall(text) for word in re.findall(r"\w+", found))
+    only_told = [word for word in listed if word in told and word not in known]
+    return "tool-only" if only_told else None
+
+
 def _stands(name: Name, reading: Reading, places: Sequence[int]) -> bool:
     """Say whether every piece of a name stands in these turns; `events_*` by its beginning."""
     return all(any(_has(reading.pieces[p], piece) for p in places) for piece in name.pieces)
@@ -126,19 +108,6 @@ def _has(pieces: frozenset[str], piece: str) -> bool:
     if piece in pieces:
         return True
     return piece.endswith("s") and piece[:-1] in pieces
-
-
-def number_fault(
-    part: str, reading: Reading, instances: Collection[str], symptoms: bool
-) -> str | None:
-    """Return why a number of a text may not stand there: it came out of this one case."""
-    failed = [p for p in reading.where("result") if reading.turns[p].failed]
-    for number in numbers_in(part):
-        symptom = symptoms and any(_is_symptom(number, p, reading) for p in failed)
-        earned = number not in instances and (symptom or _number_earned(number, part, reading))
-        if number not in SMALL_NUMBERS and not earned:
-            return "one-off-number"
-    return None
 
 
 def label_fault(part: str, reading: Reading) -> str | None:
@@ -157,35 +126,6 @@ def label_fault(part: str, reading: Reading) -> str | None:
     return None
 
 
-def _number_earned(number: str, part: str, reading: Reading) -> bool:
-    """Say whether a number was put in by user or call, not first given out by a result.
-
-    A number of the assistant's counts when a result then tested it, or when it converts units.
-    """
-    first = next((p for p, found in enumerate(reading.numbers) if number in found), None)
-    if first is None:
-        return number in CONVERSIONS
-    turn = reading.turns[first]
-    if first in reading.own:
-        return True
-    if turn.role == "result":
-        if not turn.failed and number in _LIMIT_NUMBERS:
-            # a page size or cap, not a count of this one case
-            return _names_limit(number, part) or _is_told_limit(number, reading)
-        # A limit that an error named and a later call kept to is no value that came out.
-        kept = any(number in reading.numbers[p] for p in reading.where("call") if p > first)
-        named = _names_error(number, part) or _names_default(number, part)
-        return turn.failed and (kept or named or _is_explained_limit(number, first, reading))
-    tested = any(result > first for result in reading.proofs.results)
-    told = first in _accepted(reading) and number in _versions_named(part)
-    return number in CONVERSIONS or told or (tested and len(number) <= 4)
-
-
-def _versions_named(part: str) -> frozenset[str]:
-    found = (one or other for one, other in _VERSION_NAMED.findall(part))
-    return frozenset(quantity for written in found for quantity in quantities_in(written))
-
-
 def quotes_symptom(name: Name, trigger: str, reading: Reading) -> bool:
     """Say whether a trigger names it inside a run of words that a tool's result has."""
     words = _plain_words(trigger)
@@ -194,51 +134,6 @@ def quotes_symptom(name: Name, trigger: str, reading: Reading) -> bool:
     told = " ".join(" ".join(_plain_words(reading.texts[p])) for p in results)
     runs = (words[at : at + _SYMPTOM_WORDS] for at in range(len(words) - _SYMPTOM_WORDS + 1))
     return any(own <= set(run) and f" {' '.join(run)} " in f" {told} " for run in runs)
-
-
-def _is_symptom(number: str, place: int, reading: Reading) -> bool:
-    """Say whether a number of a failed result belongs to its error: short, or called a code."""
-    if number not in reading.numbers[place]:
-        return False
-    return len(number) <= 4 or _names_error(number, reading.texts[place])
-
-
-def _names_error(number: str, part: str) -> bool:
-    place = part.find(number)
-    named = _ERROR_NUMBER.search(part[max(0, place - 20) : place]) is not None
-    return named or bool(re.fullmatch(r"[45]\d\d", number))
-
-
-def _names_default(number: str, part: str) -> bool:
-    """Say whether a text calls a number the default: what a setting is, not what came out."""
-    written = re.escape(number).replace(r"\.", "[.,]")
-    form = rf"\b(?:default\w*|standard\w*|défaut|defecto|padrão)\W+(?:\w+\W+){{0,2}}{written}(?!\w)"
-    return re.search(form, part, re.IGNORECASE) is not None
-
-
-def _names_limit(number: str, part: str) -> bool:
-    forms = re.finditer(rf"(?<![\w.,]){_written(number)}(?!\w)", part)
-    around = (part[max(0, found.start() - 40) : found.start() + 40] for found in forms)
-    return any(_LIMIT_WORDS.search(stretch) for stretch in around)
-
-
-def _is_told_limit(number: str, reading: Reading) -> bool:
-    """Say whether the user, or an explanation he accepted, calls a number a limit."""
-    places = {*reading.where("user"), *_accepted(reading)}
-    return any(_names_limit(number, reading.texts[place]) for place in places)
-
-
-def _is_explained_limit(number: str, place: int, reading: Reading) -> bool:
-    """Say whether an error names its limit, and an explanation accepted after the cure does."""
-    form = _ERROR_LIMIT.format(number=_written(number))
-    limits = re.search(form, reading.texts[place][:_ERROR_READ], re.IGNORECASE)
-    told = any(number in reading.numbers[p] for p in _accepted(reading))
-    return limits is not None and told and bool(reading.proofs.fixes)
-
-
-def _written(number: str) -> str:
-    """Return a pattern of a number's digits, with or without separators of thousands."""
-    return r"[.,'’ ]?".join(number) if number.isdigit() else re.escape(number)
 
 
 def is_copied(text: str, reading: Reading) -> bool:
@@ -276,9 +171,11 @@ def is_thin(text: str, reading: Reading) -> bool:
         return False
     said = frozenset[str]().union(*(reading.pieces[p] for p in reading.where("user")))
     own = frozenset[str]().union(*(reading.pieces[p] for p in reading.own))
-    if not reading.proofs.confirmations:
+    tools = frozenset(piece for turn in reading.turns for piece in pieces_of(turn.tool))
+    tools |= {part for piece in tools for part in piece.split("_")}
+    calls = frozenset[str]().union(*(reading.pieces[p] for p in reading.where("call")))
+    if not reading.proofs.confirmations or calls - tools - _EVERYDAY <= said:
         own -= said  # nothing is learned from what the user knew, unless he says that it worked
-    tools = {piece for turn in reading.turns for piece in pieces_of(turn.tool)}
     named = [piece for name in names_in(text) for piece in name.pieces]
     acronyms = [word.casefold() for word in re.findall(r"\b[A-Z][A-Z0-9]{1,10}\b", text)]
     untimed = _CLOCK_TIME.sub(" ", text)

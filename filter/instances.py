@@ -16,7 +16,7 @@ _INSTANCE_KEY = re.compile(
     r"^(?:id|job|charge|customer|user|username|account|pod|host|hostname|node|to|recipient|email"
     r"|ticket|issue|order|invoice|run|build|serial|sn|device|machine|chat|channel|cursor|session"
     r"|assignee|owner|author|reporter|created_by|login|contact|realm|tenant"
-    r"|(?i:.*token)|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)_?id$).*_id"
+    r"|(?i:.*token|.*uid|.*guid)|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)_?id$).*_id"
     r"|(?!(?:table|column|field|metric|model|dataset|schema|class|type|unit)Id$).*[a-z]Id)$"
 )
 _CLASS_KEY = re.compile(
@@ -36,6 +36,27 @@ _FLAG_INSTANCE = re.compile(
 _POD_INSTANCE = re.compile(r"\b(?:pods?|po|nodes?|jobs?)[ /]([a-z0-9][a-z0-9.]*-[a-z0-9.-]{2,80})")
 
 
+_COMPARED_ID = re.compile(
+    r"\b(?!(?:status|state|type|kind|category|role|level|group|tag|currency|country|class|unit"
+    r"|priority|reason|table|column|field|metric|model|dataset|schema)_?id\b)\w*id\s{0,2}"
+    r"(?:=|==|in \()\s{0,2}['\"]?(\d[\w.-]{2,80})",
+    re.IGNORECASE,
+)
+"""`itemid = 48913` in a query: one row of many."""
+_NUMBERED = re.compile(
+    r"\b(?:container|vm|ct|lxc|ticket|invoice|customer|issue|project|job|build|account|case"
+    r"|employee|contract|shipment|device|printer|rechnung|kunde|bestellung|auftrag|projekt|vorgang"
+    r"|vertrag|gerät|drucker|facture|commande|factura|pedido)"
+    r"\s{0,2}(?:id|no\.?|nr\.?|number|nummer|n°)?\s{0,2}[:#]?\s{0,2}(\d{3,12})\b(?!\s?[.,:]?\d)",
+    re.IGNORECASE,
+)
+"""`container 114` in the user's words."""
+_HOST_LABEL = re.compile(
+    r"(?<![\w./-])(?:[a-z][a-z0-9]{0,20}-)*(?:sw|srv|server|web|app|proxy|host|router|rtr|fw|gw|vm"
+    r"|nas|esxi?|pve|worker|master|lb|switch|backup|mx|ns|dns|mail|printer|drucker)-?\d{1,3}(?![\w.-])"
+)
+
+
 def names_instance(part: str, instances: Collection[str]) -> bool:
     """Say whether a text names one of these single cases, given case folded."""
     folded = part.casefold()
@@ -50,6 +71,11 @@ def instance_values(reading: Reading) -> frozenset[str]:
     """Return the values, case folded, that name one case: ids, jobs, cursors, accounts."""
     found: set[str] = set()
     classes: set[str] = set()
+    for place in reading.where("user"):
+        found |= set(_NUMBERED.findall(reading.texts[place]))
+    for place in reading.where("user", "call"):
+        labels = _HOST_LABEL.findall(reading.texts[place])
+        found |= {label for label in labels if "-" in label}
     for place in reading.where("call", "result"):
         if reading.turns[place].role == "call":
             found |= set(_addressed_instances(reading.texts[place]))
@@ -87,7 +113,7 @@ def _instance(key: str, value: object) -> Iterator[str]:
 
 def _addressed_instances(call: str) -> Iterator[str]:
     """Yield what a call's paths, options and files name: `/realms/NAME/users`, `NAME.csv`."""
-    forms = (_PATH_INSTANCE, _FLAG_INSTANCE, _POD_INSTANCE)
+    forms = (_PATH_INSTANCE, _FLAG_INSTANCE, _POD_INSTANCE, _COMPARED_ID)
     named = [value for form in forms for value in form.findall(call)]
     for value in (*named, *data_files_in(call)):
         if _is_label(value, ""):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from lessons_loop.filter.cues import accepts, confirms, corrects, orders_loop
+from lessons_loop.filter.cues import accepts, confirms, corrects, gives_up, orders_loop
 from lessons_loop.filter.failure import (
     looks_arithmetic,
     looks_echoed,
@@ -74,7 +74,8 @@ class Proofs:
     @cached_property
     def corrections(self) -> frozenset[int]:
         """User turns, after some answer, that reject or correct it."""
-        return frozenset(self._remarks(corrects))
+        found = self._remarks(corrects)
+        return frozenset([*found, *self._unsettled(found)])
 
     @cached_property
     def confirmations(self) -> frozenset[int]:
@@ -85,6 +86,12 @@ class Proofs:
     def acceptances(self) -> frozenset[int]:
         """User turns that confirm or thank, after the last correction."""
         return frozenset(p for p in self._remarks(accepts) if p > self.last_correction)
+
+    @cached_property
+    def accepted(self) -> tuple[int, ...]:
+        """The assistant's turns that the user accepted later."""
+        last = max(self.acceptances, default=-1)
+        return tuple(p for p, turn in enumerate(self.turns[: last + 1]) if turn.role == "assistant")
 
     @cached_property
     def last_correction(self) -> int:
@@ -137,6 +144,17 @@ class Proofs:
                 found.append(position)
             answered = answered or turn.role != "user"
         return found
+
+    def _unsettled(self, found: list[int]) -> list[int]:
+        """Return the user's last word after a correction if it neither agrees nor asks.
+
+        Whoever had to correct once says so when it is right; other words give it up.
+        """
+        last = max((p for p, turn in enumerate(self.turns) if turn.role == "user"), default=-1)
+        answered = any(min(found) < p < last for p in self.calls) if found else False
+        later = any(p > last for p in self.calls.values())
+        given_up = answered and not later and gives_up(self.turns[last].text)
+        return [last] if given_up else []
 
     def _failed_before(self, position: int) -> list[int]:
         """Return earlier failed results of the same tool, of a different call."""

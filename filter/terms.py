@@ -26,6 +26,11 @@ _GENERIC_PARTS = frozenset(
     | {"some", "the", "foo", "bar", "example", "placeholder", "collection"}
 )
 """A name of nothing but these stands for any: `schema.table`, `your_table`."""
+_STATEMENT = re.compile(
+    r"\b(?:SET|ALTER|CREATE|DROP|GRANT|REVOKE|VACUUM|ANALYZE|TRUNCATE|REINDEX|OPTIMIZE|FLUSH|RESET"
+    r"|KILL|PURGE|REPAIR|CLUSTER|REFRESH|ENABLE|DISABLE|LOCK|UNLOCK|SHOW)(?: [A-Z]{2,}){1,3}\b"
+)
+_FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
 _CODE_SPAN = re.compile(r"`([^`\n]{1,200})`")
 _NAME_PIECE = re.compile(r"[A-Za-z0-9]+(?:_+[A-Za-z0-9]+)*")
 _LOWER_CAMEL = re.compile(r"^[a-z]{4,}[a-z0-9]*[A-Z]|^[a-z]+[A-Z][a-z]+[A-Za-z0-9]*$")
@@ -132,10 +137,14 @@ def pieces_of(text: str) -> tuple[str, ...]:
 
 
 def piece_index(text: str) -> frozenset[str]:
-    """Return every piece of a text, also the parts of compound ones."""
+    """Return every piece of a text, also the parts of compound ones, and whole `--flags`."""
     whole = pieces_of(text)
     parts = (part for piece in whole for part in piece.split("_") if part)
-    return frozenset((*whole, *parts))
+    return frozenset((*whole, *parts, *_flags_in(text)))
+
+
+def _flags_in(text: str) -> tuple[str, ...]:
+    return tuple(flag.casefold().replace("_", "-") for flag in _FLAG.findall(text))
 
 
 def numbers_in(text: str) -> tuple[str, ...]:
@@ -162,6 +171,11 @@ def versions_in(text: str) -> tuple[str, ...]:
 def slashed_in(text: str) -> tuple[str, ...]:
     """Return pairs such as `owner/repository`; also `read/write` is written so."""
     return tuple(re.findall(r"(?<![\w/.-])[A-Za-z][\w.-]*/[\w-]+(?![\w/])", text))
+
+
+def statements_in(text: str) -> tuple[str, ...]:
+    """Return what is written like the beginning of a statement: `SET GLOBAL`, `VACUUM FULL`."""
+    return tuple(_STATEMENT.findall(text))
 
 
 def full_names_in(text: str) -> tuple[str, ...]:
@@ -207,8 +221,7 @@ def _name(chunk: str) -> Name | None:
     firmness = _firmness(bare, called)
     if firmness is None:
         return None
-    pieces = tuple(_wanted_pieces(bare))
-    return Name(bare, pieces, firmness)
+    return Name(bare, (*_wanted_pieces(bare), *_flags_in(bare)), firmness)
 
 
 def _wanted_pieces(bare: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from lessons_loop.filter.cues import accepts, confirms, corrects, orders_loop, says_more
+from lessons_loop.filter.cues import accepts, confirms, corrects, gives_up, orders_loop, says_more
 
 CORRECTIONS = [
     "No - use v2, v1 is gone",
@@ -14,6 +14,11 @@ CORRECTIONS = [
     "you should use the orders table",
     "works, but the total is wrong",
     "thanks, but that's wrong",
+    "way off",
+    "leave it, I'll ask the others",
+    "as slow as ever, no better",
+    "Ist genauso langsam wie vorher. So bringt das nichts.",
+    "Ich merke keinen Unterschied",
     "Good. But without tax it is 300",
     "Nice. But for May there are none",
     "Danke. Aber ohne Steuer sind es weniger",
@@ -64,6 +69,21 @@ NEITHER = [
     "Danke! Aber noch ohne die Testkonten.",
     "",
 ]
+
+
+@pytest.mark.parametrize(
+    ("remark", "wanted"),
+    [
+        ("that is about double of what I expected", True),
+        ("ich frag lieber die Kollegen", True),
+        ("right, that is the number", False),
+        ("ok, and now by month", False),
+        ("what about the other 12000 of them?", False),
+        ("hm okay", False),
+    ],
+)
+def test_many_words_that_agree_with_nothing_give_up(remark: str, wanted: bool) -> None:
+    assert gives_up(remark) == wanted
 
 
 @pytest.mark.parametrize("remark", CORRECTIONS)

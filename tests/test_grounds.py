@@ -4,14 +4,15 @@ from typing import Any
 
 import pytest
 
+from lessons_loop.filter.figures import number_fault
 from lessons_loop.filter.grounds import (
     is_copied,
     is_thin,
     label_fault,
     name_fault,
-    number_fault,
     quotes_symptom,
     without_errors,
+    wording_fault,
 )
 from lessons_loop.filter.instances import instance_values, names_instance
 from lessons_loop.filter.reading import Reading, read_turns
@@ -327,3 +328,54 @@ def test_a_default_that_an_error_names_stands(text: str, wanted: str | None) -> 
     failed = tool("sh", "ValueError: less than desired utilization (0.9)", cmd="serve")
     found = reading(user("q"), *failed, *tool("sh", "started", cmd="serve --utilization 0.6"))
     assert number_fault(text, found, set(), False) == wanted
+
+
+@pytest.mark.parametrize(
+    ("asked", "call", "value"),
+    [
+        ("docker in container 114", "pct exec 114 -- ls", "114"),
+        ("traffic of the uplink", "SELECT 1 FROM history WHERE itemid = 48913", "48913"),
+        ("ping core-sw-2", "ping it", "core-sw-2"),
+    ],
+)
+def test_numbers_and_labels_of_single_things_name_one_case(
+    asked: str, call: str, value: str
+) -> None:
+    found = reading(user(asked), *tool("shell", "fine then", cmd=call))
+    assert value in instance_values(found)
+
+
+def test_codes_and_versions_are_no_single_things() -> None:
+    call = tool("sql", "3", q="SELECT 1 WHERE status_id = 120 AND type_id IN (300)")
+    found = reading(user("orders above 500 in utf-8 with gpt-4 and llama-3"), *call)
+    assert not instance_values(found)
+
+
+def test_flags_have_to_stand_as_flags() -> None:
+    built = tool("shell", "done", cmd="build --no-cache from context")
+    found = reading(user("build it"), *built)
+    assert fault("--no-cache", found) is None
+    assert fault("--context", found) == "invented"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Run SET GLOBAL mode first.", "invented"),
+        ("Run SET SESSION first.", None),
+        ("Group the columns supplier and umsatz.", "tool-only"),
+        ("Group by the column supplier.", None),
+        ("Look at the column called umsatz, which is explained.", None),
+    ],
+)
+def test_statements_and_listed_fields_have_to_stand(text: str, wanted: str | None) -> None:
+    call = tool("sql", '{"umsatz": 3, "mode": 1}', q="SET SESSION x; SELECT supplier")
+    assert wording_fault(text, reading(user("q"), *call)) == wanted
+
+
+def test_a_call_of_nothing_but_the_users_words_teaches_nothing() -> None:
+    call = tool("list_files", "a.txt b.txt", path="~/Downloads")
+    asked = (user("what is in my Downloads?"), *call, assistant("two"))
+    text = "Use list_files with path ~/Downloads to see what is in Downloads."
+    assert is_thin(text, reading(*asked, user("super, danke")))
+    assert not is_thin(text, reading(*asked, user("matches what the explorer shows")))

@@ -101,3 +101,18 @@ def test_silence_after_a_failure_counts_once_confirmed(remark: str, proven: bool
     silent = tool("shell", "", cmd="mount -o rw /data")
     talk = turns(user("q"), *failed, *silent, assistant("mounted"), user(remark))
     assert bool(Proofs(talk).fixes) is proven
+
+
+@pytest.mark.parametrize(
+    ("last", "settled"),
+    [
+        ("I will ask the marketing team about it", False),
+        ("ok that is it", True),
+        ("hm", True),
+    ],
+)
+def test_who_corrected_once_has_to_agree_in_the_end(last: str, settled: bool) -> None:
+    first = (user("how many?"), *tool("sql", "41 rows", q="a"), assistant("41"))
+    again = (user("that is wrong"), *tool("sql", "43 rows", q="b"), assistant("43"))
+    assert bool(Proofs(turns(*first, *again, user(last))).results) == settled
+    assert Proofs(turns(*first, user(last))).results
