@@ -53,6 +53,7 @@ def recall(
 
 def measured(lessons: Path, questions: Path, embedding: str) -> dict[str, Any]:
     """Return every figure; raise BadFile, EmbedError."""
+    from lessons_loop.eval.everyday_chats import everyday_chats_injected
     from lessons_loop.eval.packaged import evaluation_embedder
     from lessons_loop.eval.retrieval import (
         ask_all,
@@ -71,6 +72,7 @@ def measured(lessons: Path, questions: Path, embedding: str) -> dict[str, Any]:
         "lessons": len(shelf),
         **figures(ask_all(bench, asked, embedder)),
         "everyday_injected": everyday_injected(bench, embedder),
+        "everyday_chats_injected": everyday_chats_injected(bench, embedder),
         "floor": bench.recall.floor,
         "embedding": embedder.name,
     }
@@ -95,6 +97,7 @@ def table(found: Mapping[str, Any]) -> str:
             "share that gets a lesson although none answers",
             *quiet,
             f"{'everyday messages':<20}  {shown(found['everyday_injected'])}",
+            f"{'everyday chats':<20}  {shown(found['everyday_chats_injected'])} of their turns",
             "",
             f"right among all injected lessons: {shown(found['injected_precision'])}",
         ]

@@ -4,8 +4,8 @@ The gate's calibration and published form, then the filter's question reading, v
 scores and choice, all in memory.
 
 Covered: order of the lessons, what would be injected at the calibrated floor and the
-default budget, small talk. Not covered: whether a chat model follows a lesson; how
-long a chat is (each question is asked in a chat of its own).
+default budget, small talk. Not covered: whether a chat model follows a lesson; what a
+chat was shown before (each question is asked in a chat of its own).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from lessons_loop.filter.embed import Embedder, Purpose, Vectors, fingerprint
 from lessons_loop.filter.models import Curated, Lesson
 from lessons_loop.filter.published import parse_published
 from lessons_loop.filter.question import Question, read_question, views
-from lessons_loop.filter.recall import RecallIndex, build_index, score, select
+from lessons_loop.filter.recall import score, select
+from lessons_loop.filter.recall_index import RecallIndex, build_index
 from lessons_loop.filter.valves import LessonsValves
 from lessons_loop.promote.calibrate import calibrate
 from lessons_loop.promote.everyday import everyday_messages
@@ -150,17 +151,23 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
 
 
 def _named(bench: Bench, scores: Vectors) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    index, ids = bench.recall, bench.ids
+    keys, ids = bench.recall.keys, bench.ids
     order = np.argsort(-scores, kind="stable")
+    injected = tuple(ids[lesson.key] for lesson in chosen(bench, scores))
+    return tuple(ids[keys[place]] for place in order), injected
+
+
+def chosen(bench: Bench, scores: Vectors, shown: Sequence[str] = ()) -> tuple[Curated, ...]:
+    """Return what would be injected in a chat that shows the lessons of these keys."""
     valves = LessonsValves()
-    chosen = select(
-        index,
+    return select(
+        bench.recall,
         scores,
-        floor=index.floor,
+        floor=bench.recall.floor,
         top_k=valves.top_k,
         token_budget=valves.token_budget,
+        shown=shown,
     )
-    return tuple(ids[index.keys[place]] for place in order), tuple(ids[c.key] for c in chosen)
 
 
 def everyday_injected(bench: Bench, embedder: Embedder) -> float | None:

@@ -28,6 +28,8 @@ EARLIER_TURNS = 4
 EARLIER_WEIGHT = 0.5
 """What a word of an earlier turn of the user counts beside one of the last turn."""
 SELF_CONTAINED_TERMS = 3
+ELLIPTIC_TERMS = 5
+"""Terms from which words that point back are not enough: the last turn may be about anything."""
 _WORDS = re.compile(r"\w+", re.UNICODE)
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _SWITCHES = re.compile(
@@ -72,7 +74,7 @@ class FollowUp(NamedTuple):
     turns: tuple[tuple[str, float], ...]
     """The words to look for, with the weight of each turn."""
     certain: bool
-    """It points back in words; otherwise its vector must show that it goes on."""
+    """It says little and points back; otherwise its vector must show that it goes on."""
 
 
 class Asked(NamedTuple):
@@ -99,11 +101,19 @@ def read_question(messages: Sequence[Any], metadata: Mapping[str, Any] | None) -
         text = said(turns[users[-1]]) if users else ""
     end = next((i for i in reversed(users) if said(turns[i]) == text), users[-1] if users else 0)
     before = range(max(0, end - EARLIER_TURNS), end)
-    spoken = [(i in users, said(turns[i])) for i in before]
-    return Question(
-        text,
-        tuple(turn for _, turn in spoken if turn),
-        tuple(turn for own, turn in spoken if own and turn),
+    spoken = [(i in users, turn) for i in before if (turn := said(turns[i]))]
+    left = [at for at, (own, turn) in enumerate(spoken) if own and _SWITCHES.search(turn)]
+    kept = spoken[left[-1] :] if left else spoken
+    return Question(text, tuple(turn for _, turn in kept), tuple(turn for own, turn in kept if own))
+
+
+def since(question: Question, first: str) -> Question:
+    """Leave out the turns before the user's `first`, which began another subject."""
+    if first not in question.users:
+        return question
+    users, earlier = question.users, question.earlier
+    return question._replace(
+        earlier=earlier[earlier.index(first) :], users=users[users.index(first) :]
     )
 
 
@@ -148,8 +158,9 @@ def only_thanks(question: Question) -> bool:
     if not question.earlier:
         return False
     answered = question.earlier[-1].rstrip()[-1:] not in ("?", "？")
-    short = len(_WORDS.findall(question.text)) <= THANKS_WORDS
-    return short and answered and "?" not in question.text and accepts(question.text)
+    short = word_count(question.text) <= THANKS_WORDS
+    asks = re.search(r"[?？]", question.text)
+    return short and answered and not asks and accepts(question.text)
 
 
 def follow_up(question: Question) -> Asked:
@@ -157,7 +168,9 @@ def follow_up(question: Question) -> Asked:
     text = question.text
     joined = (joined_turns(question.users, text), joined_turns(question.earlier, text))
     turns = ((text, 1.0), *((turn[:VIEW_LIMIT], EARLIER_WEIGHT) for turn in question.users))
-    certain = bool(_POINTS_BACK.search(text)) or len(terms(text)) < SELF_CONTAINED_TERMS
+    said_more = len(terms(text))
+    points_back = bool(_POINTS_BACK.search(text)) and said_more < ELLIPTIC_TERMS
+    certain = points_back or said_more < SELF_CONTAINED_TERMS
     return Asked((text, *joined), FollowUp(turns, certain))
 
 

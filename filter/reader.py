@@ -12,7 +12,7 @@ from lessons_loop.filter.alerts import Alerts, lessons_log
 from lessons_loop.filter.embed import Fingerprint
 from lessons_loop.filter.errors import LessonsError, StoreUnreachable
 from lessons_loop.filter.published import PublishedSet
-from lessons_loop.filter.recall import RecallIndex, build_index
+from lessons_loop.filter.recall_index import RecallIndex, build_index
 from lessons_loop.filter.shelves import Shelf, ShelfSource
 from lessons_loop.filter.store import first_line
 from lessons_loop.filter.worker import in_daemon_thread

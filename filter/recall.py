@@ -8,30 +8,18 @@ answers, so the block lets the model decline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from lessons_loop.filter.embed import Vectors
-from lessons_loop.filter.lexical import (
-    LexicalIndex,
-    Scores,
-    build_lexical,
-    score_lexical,
-    score_turns,
-)
+from lessons_loop.filter.lexical import Scores, score_lexical, score_turns
 from lessons_loop.filter.models import Curated
-from lessons_loop.filter.published import PublishedSet
 from lessons_loop.filter.question import FollowUp
+from lessons_loop.filter.recall_index import RecallIndex, cosines, twins
 
 LEXICAL_SHARE = 0.3
-LEXICAL_FLOOR = 0.2
-"""Floor of the lexical half alone, where a published file brings none of its own."""
-DEFAULT_FLOOR = 0.3
-TWIN_SIMILARITY = 0.93
-"""Cosine from which two lessons repeat or contradict each other (negations: 0.93 measured)."""
 STICKY_SHARE = 0.5
 BEHIND_BEST = 0.6
 """Share of the best score a lesson needs to be shown beside it; up to 0.65 costs no right one."""
@@ -39,6 +27,8 @@ FOLLOW_UP_LEXICAL_SHARE = 0.5
 """A follow-up has few words, often just the decisive one; from 0.5 to 0.7 nothing changes."""
 LAST_TURN_SHARE = 1.0
 """Weight of a follow-up's own words beside its topic; from 0.7 to 1.3 the order stays the same."""
+TOPIC_SHARE = 0.6
+"""What the topic counts in how good a follow-up's best lesson is."""
 LEAST_LEANING = 1.0
 """Standard deviations above the mean of all lessons from which the last turn goes on."""
 STAY_MARGIN = 0.1
@@ -49,97 +39,14 @@ asked leads by 0.2 and more), and each change costs the provider's prompt cache 
 """
 ROOM_MARGIN = 0.05
 """The same where the block has room, so that nothing leaves for the new lesson."""
-LINE_OVERHEAD = 12
-"""Tokens of a lesson's reference and trigger words in the block."""
 
 
-@dataclass(frozen=True)
-class RecallIndex:
-    """Everything recall needs of one or more domains, built once per refresh."""
+class Judged(NamedTuple):
+    """What a question's texts say about the lessons."""
 
-    lines: tuple[bytes, ...]
-    """Each lesson as JSON; only the chosen ones are parsed."""
-    keys: tuple[str, ...]
-    places: Mapping[str, int]
-    """Key to position."""
-    costs: npt.NDArray[np.int32]
-    """Estimated tokens of each lesson in the block."""
-    vectors: Vectors
-    """Unit rows, shape (n, dimension); dimension 0 where recall is lexical."""
-    mean: npt.NDArray[np.float32]
-    """What all texts have in common, subtracted before comparing; may be empty."""
-    norms: npt.NDArray[np.float32]
-    """Length of each row without the mean: a second, centred matrix would cost 15 MB at 10,000."""
-    lexical: LexicalIndex
-    floor: float
-    lexical_floor: float
-
-    def lesson(self, place: int) -> Curated:
-        """Return one lesson."""
-        return Curated.model_validate_json(self.lines[place])
-
-    @property
-    def dimension(self) -> int:
-        """Dimension of the vectors, 0 without any."""
-        return int(self.vectors.shape[1])
-
-
-def build_index(sets: Sequence[PublishedSet]) -> RecallIndex:
-    """Join published files into one index; files of different models go without vectors."""
-    sets = [found for found in sets if found.keys]
-    keys = tuple(key for found in sets for key in found.keys)
-    words = [text for found in sets for text in found.words]
-    means = [found.header.mean for found in sets if found.header.mean]
-    dense = comparable(sets)
-    mean = np.array(means[0] if means and dense else (), np.float32)
-    vectors = joined_vectors(sets, dense=dense)
-    floors = [s.header.floor for s in sets if s.header.floor is not None]
-    lexical_floors = [s.header.lexical_floor for s in sets if s.header.lexical_floor is not None]
-    return RecallIndex(
-        lines=tuple(line for found in sets for line in found.lines),
-        keys=keys,
-        places={key: place for place, key in enumerate(keys)},
-        costs=np.array([tokens(text) + LINE_OVERHEAD for text in words], np.int32),
-        vectors=vectors,
-        mean=mean,
-        norms=norms_without(vectors, mean),
-        lexical=build_lexical(words),
-        floor=max(floors, default=DEFAULT_FLOOR),
-        lexical_floor=max(lexical_floors, default=LEXICAL_FLOOR),
-    )
-
-
-def joined_vectors(sets: Sequence[PublishedSet], *, dense: bool) -> Vectors:
-    """Return the rows of all files, without a copy where there is one file."""
-    if not dense:
-        return np.zeros((sum(len(found.keys) for found in sets), 0), np.float32)
-    return sets[0].vectors if len(sets) == 1 else np.concatenate([s.vectors for s in sets])
-
-
-def comparable(sets: Sequence[PublishedSet]) -> bool:
-    """Say whether all files carry vectors of one and the same embedding model."""
-    prints = [s.header.fingerprint for s in sets]
-    first = prints[0] if prints else None
-    return first is not None and all(p is not None and first.matches(p) for p in prints)
-
-
-def centre(rows: Vectors, mean: npt.NDArray[np.float32]) -> Vectors:
-    """Subtract the corpus mean and renormalise; without a mean the rows stay as they are."""
-    if mean.size == 0 or rows.size == 0:
-        return rows
-    shifted = rows - mean
-    norms = np.maximum(np.linalg.norm(shifted, axis=1, keepdims=True), 1e-9)
-    centred: Vectors = (shifted / norms).astype(np.float32)
-    return centred
-
-
-def norms_without(rows: Vectors, mean: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return the lengths of unit rows after the mean is subtracted, without a copy of the rows."""
-    if mean.size == 0 or rows.size == 0:
-        return np.ones(len(rows), np.float32)
-    squares = 1.0 - 2.0 * np.einsum("nd,d->n", rows, mean) + float(mean @ mean)
-    norms: npt.NDArray[np.float32] = np.sqrt(np.maximum(squares, 1e-9)).astype(np.float32)
-    return norms
+    scores: Scores
+    goes_on: bool
+    """Say whether the turns before it still count."""
 
 
 def score(
@@ -148,52 +55,58 @@ def score(
     vectors: Vectors | None,
     follow_up: FollowUp | None = None,
 ) -> Scores:
-    """Return each lesson's score, shape (n,): its best over the texts, or a follow-up's.
+    """Return each lesson's score, shape (n,)."""
+    return judge(index, texts, vectors, follow_up).scores
+
+
+def judge(
+    index: RecallIndex,
+    texts: Sequence[str],
+    vectors: Vectors | None,
+    follow_up: FollowUp | None = None,
+) -> Judged:
+    """Return each lesson's score: its best over the texts, or a follow-up's.
 
     `vectors` are the texts' unit rows; None scores by words alone.
     """
     if follow_up is not None:
-        return score_follow_up(index, texts, vectors, follow_up)
+        return judge_follow_up(index, texts, vectors, follow_up)
     lexical: Scores = np.max([score_lexical(index.lexical, text) for text in texts], axis=0)
     if vectors is None:
-        return lexical
+        return Judged(lexical, goes_on=True)
     dense = np.max(cosines(index, vectors), axis=0)
     joined: Scores = (dense + LEXICAL_SHARE * lexical).astype(np.float32)
-    return joined
+    return Judged(joined, goes_on=True)
 
 
-def score_follow_up(
+def judge_follow_up(
     index: RecallIndex, texts: Sequence[str], vectors: Vectors | None, follow_up: FollowUp
-) -> Scores:
+) -> Judged:
     """Return a follow-up's scores: the topic comes from before, the choice from the last turn.
 
-    `texts` are the last turn, it with the user's turns, it with all turns. Where the
-    last turn does not lean towards what the topic brings, the topic has changed.
+    `texts` are the last turn, it with the user's turns, it with all turns. Topic and
+    choice add up to the order; how good the best one is, is their mean, which can be
+    held against the floor of single messages. Where the last turn does not lean
+    towards what the topic brings, the topic has changed.
     """
     turns = score_turns(index.lexical, follow_up.turns)
     if vectors is None:
-        return turns
+        return Judged(turns, goes_on=True)
     last, own, everything = cosines(index, vectors)
     words = score_lexical(index.lexical, texts[0])
     alone = last + LEXICAL_SHARE * words
     leaning = last + FOLLOW_UP_LEXICAL_SHARE * words
     leaning -= leaning.mean()
-    topic = (own + everything) / 2 + FOLLOW_UP_LEXICAL_SHARE * turns + LAST_TURN_SHARE * leaning
-    goes_on = leaning[int(np.argmax(topic))] >= LEAST_LEANING * float(leaning.std())
-    joined: Scores = np.maximum(alone, topic) if goes_on or follow_up.certain else alone
-    return joined.astype(np.float32)
-
-
-def cosines(index: RecallIndex, vectors: Vectors) -> list[Scores]:
-    """Return the lessons' cosines with each unit row, what all texts share left out.
-
-    One product per row keeps BLAS on its vector path: 0.6 ms at 10,000 lessons.
-    """
-    found = []
-    for row in centre(vectors, index.mean):
-        shared = float(index.mean @ row) if index.mean.size else 0.0
-        found.append((np.einsum("nd,d->n", index.vectors, row) - shared) / index.norms)
-    return found
+    before = (own + everything) / 2
+    topic = before + FOLLOW_UP_LEXICAL_SHARE * turns + LAST_TURN_SHARE * leaning
+    best = int(np.argmax(topic))
+    leans = leaning[best] >= LEAST_LEANING * float(leaning.std())
+    if not follow_up.certain and not (leans and alone[best] >= STICKY_SHARE * index.floor):
+        return Judged(alone.astype(np.float32), goes_on=False)
+    brought = before[best] + LEXICAL_SHARE * turns[best]
+    level = TOPIC_SHARE * brought + (1 - TOPIC_SHARE) * alone[best]
+    joined: Scores = ((topic - topic[best]) / 2 + level).astype(np.float32)
+    return Judged(joined, goes_on=True)
 
 
 def select(
@@ -273,20 +186,3 @@ def _fitting(index: RecallIndex, order: Iterable[int], top_k: int, token_budget:
             chosen.append(place)
             used += cost
     return chosen
-
-
-def twins(index: RecallIndex, one: int, other: int) -> bool:
-    """Say whether two lessons repeat or contradict each other."""
-    if index.dimension:
-        first, second = centre(index.vectors[[one, other]], index.mean)
-        return float(first @ second) >= TWIN_SIMILARITY
-    return index.keys[one] == index.keys[other]
-
-
-def tokens(text: str) -> int:
-    """Estimate the tokens of a text: 4 characters each, 2 beyond Latin, 1 in East Asian ones."""
-    if text.isascii():
-        return (len(text) + 3) // 4
-    wide = sum(1 for character in text if ord(character) > 0x2E7F)
-    middle = sum(1 for character in text if 0x24F < ord(character) <= 0x2E7F)
-    return (len(text) - wide - middle + 3) // 4 + (middle + 1) // 2 + wide

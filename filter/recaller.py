@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from lessons_loop.filter.alerts import Alerts
 from lessons_loop.filter.embed import Fingerprint, Purpose, Vectors
 from lessons_loop.filter.errors import EmbeddingMismatch, EmbedError, LessonsError
 from lessons_loop.filter.host import HostEmbedder
-from lessons_loop.filter.lexical import Scores
 from lessons_loop.filter.models import Curated
-from lessons_loop.filter.question import Asked, Question, only_thanks, views
+from lessons_loop.filter.question import Asked, Question, only_thanks, since, views
 from lessons_loop.filter.reader import CuratedReader, Loaded
-from lessons_loop.filter.recall import RecallIndex, score, select
+from lessons_loop.filter.recall import Judged, judge, select
+from lessons_loop.filter.recall_index import RecallIndex
 from lessons_loop.filter.rerank import Reranker
 
 CHATS_KEPT = 5_000
@@ -42,6 +43,15 @@ class Limits(NamedTuple):
     rerank: bool = False
 
 
+class ChatState(NamedTuple):
+    """What is remembered of one chat."""
+
+    shown: tuple[str, ...] = ()
+    """Keys of the lessons in its block now, in their order."""
+    first: str = ""
+    """The question that left the subject before it: older turns no longer count."""
+
+
 class Recaller:
     """Recalls from a reader's lessons; remembers what each chat has been shown."""
 
@@ -49,7 +59,7 @@ class Recaller:
         self, reader: CuratedReader, alerts: Alerts, check_seconds: float = CHECK_SECONDS
     ) -> None:
         self.reader, self.alerts, self.check_seconds = reader, alerts, check_seconds
-        self.shown: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self.chats: OrderedDict[str, ChatState] = OrderedDict()
         self.paused_until = 0.0
         self.reranker = Reranker(alerts)
         self._trusted: tuple[Any, Fingerprint | None] | None = None
@@ -61,6 +71,8 @@ class Recaller:
     ) -> tuple[Curated, ...]:
         """Return the lessons to inject, in order; never slower than the limit by much."""
         deadline = time.monotonic() + limits.seconds
+        state = self.chats.get(chat, ChatState())
+        question = since(question, state.first)
         long = len(question.text) > LONG_QUESTION
         asked = await asyncio.to_thread(views, question) if long else views(question)
         if self.reader.loaded is None and asked.texts:
@@ -68,11 +80,11 @@ class Recaller:
         loaded = self.reader.loaded or await self.reader.first_load(limits.seconds)
         if loaded is None or not loaded.recall.keys or not asked.texts:
             return ()
-        if only_thanks(question) and (same := self._again(loaded.recall, chat)):
+        if only_thanks(question) and (same := shown_again(loaded.recall, state.shown)):
             return same[: limits.top_k]
         vectors = await self._vectors(loaded, asked.texts, app, deadline)
         recall, floor = loaded.recall, floor_for(loaded.recall, limits, vectors)
-        scores = await self._scored(recall, asked, vectors)
+        scores, goes_on = await self._judged(recall, asked, vectors)
         if limits.rerank:
             reorder = self.reranker.reorder
             scores = await reorder(recall, scores, floor, asked, app, deadline)
@@ -82,9 +94,10 @@ class Recaller:
             floor=floor,
             top_k=limits.top_k,
             token_budget=limits.token_budget,
-            shown=self.shown.get(chat, ()),
+            shown=state.shown if goes_on else (),
         )
-        self._remember(chat, chosen)
+        first = state.first if goes_on else question.text
+        self._remember(chat, ChatState(tuple(lesson.key for lesson in chosen), first))
         return chosen
 
     def _warm_up(self, app: Any) -> None:
@@ -166,23 +179,23 @@ class Recaller:
         self._trusted = (function, stored)
         self.paused_until = 0.0  # a model that only loads slowly need not be waited for longer
 
-    async def _scored(self, recall: RecallIndex, asked: Asked, vectors: Vectors | None) -> Scores:
+    async def _judged(self, recall: RecallIndex, asked: Asked, vectors: Vectors | None) -> Judged:
         if len(recall.keys) * len(asked.texts) <= SMALL_ENOUGH:
-            return score(recall, asked.texts, vectors, asked.follow_up)
-        return await asyncio.to_thread(score, recall, asked.texts, vectors, asked.follow_up)
+            return judge(recall, asked.texts, vectors, asked.follow_up)
+        return await asyncio.to_thread(judge, recall, asked.texts, vectors, asked.follow_up)
 
-    def _again(self, recall: RecallIndex, chat: str) -> tuple[Curated, ...]:
-        """Return what the chat was shown last: thanks are no reason to change its prompt."""
-        keys = [key for key in self.shown.get(chat, ()) if key in recall.places]
-        return tuple(recall.lesson(recall.places[key]) for key in keys)
-
-    def _remember(self, chat: str, chosen: tuple[Curated, ...]) -> None:
-        if not chat or not chosen:
+    def _remember(self, chat: str, state: ChatState) -> None:
+        if not chat or (chat not in self.chats and state == ChatState()):
             return
-        self.shown[chat] = tuple(lesson.key for lesson in chosen)
-        self.shown.move_to_end(chat)
-        if len(self.shown) > CHATS_KEPT:
-            self.shown.popitem(last=False)
+        self.chats[chat] = state
+        self.chats.move_to_end(chat)
+        if len(self.chats) > CHATS_KEPT:
+            self.chats.popitem(last=False)
+
+
+def shown_again(recall: RecallIndex, shown: Sequence[str]) -> tuple[Curated, ...]:
+    """Return what the chat was shown last: thanks are no reason to change its prompt."""
+    return tuple(recall.lesson(recall.places[key]) for key in shown if key in recall.places)
 
 
 def floor_for(recall: RecallIndex, limits: Limits, vectors: Vectors | None) -> float:

@@ -18,7 +18,8 @@ from lessons_loop.filter.errors import RerankError
 from lessons_loop.filter.host import host_rerank
 from lessons_loop.filter.lexical import Scores
 from lessons_loop.filter.question import Asked
-from lessons_loop.filter.recall import RecallIndex, best_places
+from lessons_loop.filter.recall import best_places
+from lessons_loop.filter.recall_index import RecallIndex
 
 RERANK_MOST = 20
 """Lessons given to the model at most."""

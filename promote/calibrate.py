@@ -17,7 +17,8 @@ import numpy as np
 from lessons_loop.filter.embed import Embedder, Purpose, Vectors
 from lessons_loop.filter.lexical import build_lexical, score_lexical
 from lessons_loop.filter.models import Curated
-from lessons_loop.filter.recall import LEXICAL_SHARE, centre
+from lessons_loop.filter.recall import LEXICAL_SHARE
+from lessons_loop.filter.recall_index import centre
 from lessons_loop.promote.everyday import everyday_messages
 
 DEVIATIONS = 2.33

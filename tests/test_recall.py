@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from lessons_loop.filter.embed import Purpose
 from lessons_loop.filter.question import Question, views
-from lessons_loop.filter.recall import build_index, centre, cosines, score, select, tokens
+from lessons_loop.filter.recall import score, select
+from lessons_loop.filter.recall_index import build_index, centre, cosines, tokens
 from lessons_loop.filter.store import StorePaths
 from support.gate import HashEmbedder
 from support.shelf import CERTS, SERIALS, put_published, shelf, shelved

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.filter.recall import ROOM_MARGIN, STAY_MARGIN, build_index, select
+from lessons_loop.filter.recall import ROOM_MARGIN, STAY_MARGIN, select
+from lessons_loop.filter.recall_index import build_index
 from lessons_loop.filter.store import StorePaths
 from support.gate import HashEmbedder
 from support.shelf import put_published, shelved

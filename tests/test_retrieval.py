@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lessons_loop.deploy.cli import app
+from lessons_loop.eval.everyday_chats import everyday_chats_injected
 from lessons_loop.eval.packaged import evaluation_embedder
 from lessons_loop.eval.recall_command import table
 from lessons_loop.eval.retrieval import (
@@ -35,6 +36,7 @@ KEYS = {
     "injected_precision",
     "by_style",
     "everyday_injected",
+    "everyday_chats_injected",
     "floor",
 }
 
@@ -130,7 +132,8 @@ def test_command_prints_every_key(tmp_path):
 
 def test_table_fits_long_style_names():
     found = figures([outcome(style="s" * 60), outcome(relevant="", style="neg-" + "x" * 60)])
-    lines = table({**found, "lessons": 3, "floor": 0.2, "everyday_injected": None}).splitlines()
+    quiet = {"everyday_injected": None, "everyday_chats_injected": None}
+    lines = table({**found, **quiet, "lessons": 3, "floor": 0.2}).splitlines()
     assert max(map(len, lines)) <= 80
 
 
@@ -144,3 +147,6 @@ def test_own_holdout_stays_at_its_level():
     assert found["recall_at_1"] >= 0.82 and found["recall_at_5"] >= 0.95
     assert found["answerable_served"] >= 0.9
     assert everyday_injected(bench, embedder) <= 0.05
+    assert everyday_chats_injected(bench, embedder) <= 0.05
+    assert found["by_style"]["multi"]["recall_at_1"] >= 0.8
+    assert found["by_style"]["multi"]["served"] >= 0.88

@@ -15,7 +15,8 @@ from lessons_loop.filter.embed import Purpose
 from lessons_loop.filter.inject import block
 from lessons_loop.filter.models import Curated
 from lessons_loop.filter.published import read_published
-from lessons_loop.filter.recall import RecallIndex, build_index, score, select
+from lessons_loop.filter.recall import score, select
+from lessons_loop.filter.recall_index import RecallIndex, build_index
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.embedders import SentenceTransformers
 from lessons_loop.promote.session import GateSettings, open_gate

@@ -15,7 +15,8 @@ import pytest
 
 from lessons_loop.filter.embed import Purpose
 from lessons_loop.filter.models import Candidate, Evidence, EvidenceKind
-from lessons_loop.filter.recall import build_index, score, select
+from lessons_loop.filter.recall import score, select
+from lessons_loop.filter.recall_index import build_index
 from lessons_loop.promote.embedders import SentenceTransformers
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.records import Decision
