@@ -36,9 +36,12 @@ _REJECTS = re.compile(
         |(?:way\ )?too\ (?:high|low|many|few|large|small)
         |(?:far|way|miles|bit|little|still)\ off|off\ by|not\ even\ close|nowhere\ near
         |no\ (?:better|faster|quicker|improvement|luck)|(?:just\ )?as\ (?:slow|bad|broken)\ as
+        |(?:hasn't|hasn’t|haven't|didn't|didn’t)\ (?:moved?|changed?|helped|improved?)
+        |(?:crash\w*|down|gone|dead|fail\w*|broken)\ again|(?:take|took)\ it\ from\ here
         |leave\ it(?!\ (?:as|like|so|at|on|in))|forget\ it|never\s?mind|give\ up|gave\ up
         |is\ (?:gone|deprecated|obsolete|outdated))\b
-    |\b(?:bringt\ (?:\w+\ ){0,2}nichts|(?:weit|völlig|knapp)\ daneben|vergiss\ es
+    |\b(?:(?:schon\ )?wieder\ (?:weg|kaputt|abgestürzt|tot|offline|rot)|backup\ (?:wieder\ )?ein
+        |bringt\ (?:\w+\ ){0,2}nichts|(?:weit|völlig|knapp)\ daneben|vergiss\ es
         |lass\ (?:es|gut\ sein)|genauso\ (?:langsam|schlecht|kaputt|falsch)
         |(?:merke?|spüre?|sehe?)\ (?:ich\ )?(?:nichts|kein\w*)\ (?:von|unterschied)
         |kein\w*\ (?:unterschied|besserung|effekt|wirkung)|hilft\ (?:\w+\ ){0,2}nicht)\b
@@ -65,6 +68,7 @@ _ADVISES = re.compile(
         |(?:should|must)\ (?:be|use|have\ been)|(?:don't|do\ not|never)\ use|instead
         |undo\ (?:this|that)
         |sondern|eigentlich|stattdessen|du\ musst|sie\ müssen|muss\ man
+        |(?:muss|müssen)\ (?:\w+\ ){1,6}werden
         |plutôt|il\ faut|au\ lieu|en\ vez\ de|en\ lugar\ de|debes|hay\ que|invece|bisogna
         |em\ vez\ de)\b
     |вместо|нужно|应该(?:是|用)|而不是|ではなく|じゃなく
@@ -79,7 +83,7 @@ _CONFIRMS = re.compile(
         |went\ through|comes?\ (?:out|through)|(?:is|are)\ (?:up|back|in|there)
         |fine|great|awesome|excellent|spot\ on)\b
     |\b(?:passt|stimmt|funktioniert|geht\ (?:jetzt|nun|wieder)|klappt|richtig|korrekt|genau|perfekt
-        |gelöst|behoben|super|prima|bestens|läuft|übereinstimm\w*)\b
+        |gelöst|behoben|kommt\ (?:so\ )?hin|haut\ hin|super|prima|bestens|läuft|übereinstimm\w*)\b
     |\b(?:parfait\w*|exact\w*|ça\ (?:marche|fonctionne)|correspond|r[ée]solu
         |c'est\ (?:bon|ça|juste))\b
     |\b(?:correcto|coincide|perfecto|exacto|exactamente|funciona|resuelto|eso\ es|cuadra|genial)\b
@@ -103,8 +107,9 @@ _BY_NOW = re.compile(
     re.IGNORECASE,
 )
 _THANKS = re.compile(
-    r"""\b(?:thanks|thank\ you|thx|ty|cheers|nice|cool|good|yes|yep|ok(?:ay)?
-        |danke|vielen\ dank|ja|gut|merci|oui|gracias|s[íi]|bien|grazie|sì|bene|obrigad[oa]
+    r"""\b(?:thanks|thank\ you|thx|ty|cheers|nice|cool|good|yes|yep|yup|yeah|ok(?:ay)?
+        |danke|vielen\ dank|ja|jo|jup|jep|gut
+        |merci|oui|gracias|s[íi]|bien|grazie|sì|bene|obrigad[oa]
         |sim|bom)\b
     |спасибо|\bда\b|хорошо|谢谢|感谢|好的
     |ありがと|助かり|はい|了解""",

@@ -122,10 +122,7 @@ def _evidence(
     quoted = _storable_quote(quoted, cited, reading)
     source = reading.texts[quoted.place]
     start, end = quoted.start, min(quoted.end, quoted.start + QUOTE_LIMIT)
-    missing = QUOTE_MIN - (end - start)
-    if missing > 0:  # a short quote in a dense script is widened to the stored minimum
-        start = max(0, start - missing)
-        end = min(len(source), end + max(0, QUOTE_MIN - (end - start)))
+    start, end = _widened(source, start, end)
     quote = source[start:end]
     if len(quote.strip()) < QUOTE_MIN:
         return Refusal("quote-short")
@@ -133,6 +130,13 @@ def _evidence(
     tools = {reading.turns[place].tool for place in cited if reading.turns[place].tool}
     named = tuple(sorted(shorten(" ".join(tool.split()), TAG_LENGTH) for tool in tools))[:16]
     return Evidence.build(kind=kind, quote=quote, excerpt=excerpt, tools=named)
+
+
+def _widened(source: str, start: int, end: int) -> tuple[int, int]:
+    """Return a stretch around a short quote that is long enough to be stored."""
+    while len(source[start:end].strip()) < QUOTE_MIN and (start > 0 or end < len(source)):
+        start, end = max(0, start - 1), min(len(source), end + 1)
+    return start, end
 
 
 def _storable_quote(quoted: _Quoted, cited: Sequence[int], reading: Reading) -> _Quoted:

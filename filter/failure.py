@@ -85,7 +85,10 @@ _STATUS_TAG = re.compile(
 )
 """What databases answer to a statement that worked; the statement has the same words."""
 _SUM = re.compile(r"[\s()\d.,]*\d\s*[-+*/^%x×÷][-+*/^%x×÷\s()\d.,=?]*\d[\s)=?]*")
-_ERROR_KEYS = ("error", "errors", "exception", "traceback", "fault")
+_ERROR_KEYS = (
+    *("error", "errors", "exception", "traceback", "fault", "errormessage", "error_message"),
+    *("errortype", "error_type", "errorcode", "error_code", "faultstring", "error_description"),
+)
 _CODE_KEYS = ("status", "status_code", "statuscode", "code", "http_status")
 _EXIT_KEYS = ("exit_code", "exitcode", "returncode", "return_code", "exit_status")
 _BAD_STATUS = frozenset({"error", "failed", "failure", "fail", "denied", "rejected", "refused"})

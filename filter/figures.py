@@ -13,6 +13,7 @@ from lessons_loop.filter.reading import Reading
 from lessons_loop.filter.terms import (
     CONVERSIONS,
     SMALL_NUMBERS,
+    measures_in,
     numbers_in,
     quantities_in,
 )
@@ -58,7 +59,7 @@ def number_fault(
 ) -> str | None:
     """Return why a number of a text may not stand there: it came out of this one case."""
     failed = [p for p in reading.where("result") if reading.turns[p].failed]
-    for number in numbers_in(part):
+    for number in (*numbers_in(part), *measures_in(part)):
         symptom = symptoms and any(_is_symptom(number, p, reading) for p in failed)
         earned = number not in instances and (symptom or _number_earned(number, part, reading))
         if number not in SMALL_NUMBERS and not earned:

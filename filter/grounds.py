@@ -26,6 +26,7 @@ from lessons_loop.filter.terms import (
 )
 
 _ERROR_WORDS = re.compile(r"^(?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|\w*(?:Error|Exception))$")
+_ERROR_NAMED = r'"(?:error|code|type|reason|error_?(?:code|type|name)|exception)"\s{0,3}:\s{0,3}'
 _LISTED = re.compile(
     r"\b(?:[Cc]olumns?|[Ff]ields?|[Pp]ropert(?:y|ies)|[Kk]eys?|Spalten?|Felder|Feld(?:ern?)?|champs?"
     r"|colonnes?|columnas?|campos?) ([a-z]\w{1,40}(?:, [a-z]\w{1,40}){0,6}"
@@ -61,9 +62,18 @@ def name_fault(name: Name, reading: Reading, symptoms: bool) -> str | None:
         return "tool-only" if told and not product else None
     if _stands(name, reading, results):
         failed = [p for p in results if reading.turns[p].failed]
-        as_symptom = symptoms or _ERROR_WORDS.match(name.written) or _is_explained(name, reading)
+        as_symptom = symptoms or _is_error_word(name, reading) or _is_explained(name, reading)
         return None if as_symptom and _stands(name, reading, failed) else "tool-only"
     return None if _stands(name, reading, reading.proofs.accepted) else "invented"
+
+
+def _is_error_word(name: Name, reading: Reading) -> bool:
+    """Say whether a name is written as errors are, or is what a failed result calls its error."""
+    if _ERROR_WORDS.match(name.written):
+        return True
+    failed = (reading.texts[p] for p in reading.where("result") if reading.turns[p].failed)
+    called = re.compile(rf'{_ERROR_NAMED}"{re.escape(name.written)}"', re.IGNORECASE)
+    return any(called.search(text) for text in failed)
 
 
 def _is_explained(name: Name, reading: Reading) -> bool:

@@ -15,8 +15,10 @@ _NAME_CHUNK = re.compile(
     r"(?<![A-Za-z0-9_À-ɏ])(?:--?|[/.@#$]{0,2})[A-Za-z0-9_][A-Za-z0-9_./:*%@$+#-]*"
     r"(?![À-ɏ])(?:\((?!e?s\)|e?n\)))?"
 )
-_STAND_IN = re.compile(r"<[^<>\n]{1,40}>|\{[^{}\n]{1,40}\}")
-"""Placeholders such as `<namespace>`: they name nothing."""
+_STAND_IN = re.compile(
+    r"<[^<>\n]{1,40}>|\{[^{}\n]{1,40}\}|(?<=/)(?::[a-z]\w{0,30}|[A-Z][A-Z_]{1,30})(?=[/\s'\"`)?,.]|$)"
+)
+"""Placeholders such as `<namespace>`, `/:id`, `/PROJECT_ID`: they name nothing."""
 _GENERIC_NAMES = frozenset(
     {"true", "false", "null", "none", "table_name", "column_name", "schema_name", "file_name"}
     | {"database_name", "user_name", "table", "column", "value", "name"}
@@ -29,6 +31,13 @@ _GENERIC_PARTS = frozenset(
 _STATEMENT = re.compile(
     r"\b(?:SET|ALTER|CREATE|DROP|GRANT|REVOKE|VACUUM|ANALYZE|TRUNCATE|REINDEX|OPTIMIZE|FLUSH|RESET"
     r"|KILL|PURGE|REPAIR|CLUSTER|REFRESH|ENABLE|DISABLE|LOCK|UNLOCK|SHOW)(?: [A-Z]{2,}){1,3}\b"
+)
+_CMDLET = re.compile(
+    r"(?:Get|Set|New|Remove|Add|Enable|Disable|Start|Stop|Restart|Invoke|Test|Install|Uninstall"
+    r"|Import|Export|Clear|Update|Register|Repair|Reset|Move|Copy|Rename)-[A-Z]\w+$"
+)
+_MEASURE = re.compile(
+    r"(?<![A-Za-z0-9_.\-])\d+(?:[.,'’]\d+)*(?=(?:[kKMGT]i?[Bb]?|ms|s|sec|min|h|px)\b|%)"
 )
 _FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
 _CODE_SPAN = re.compile(r"`([^`\n]{1,200})`")
@@ -152,6 +161,11 @@ def numbers_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_digits(found) for found in _FREE_NUMBER.findall(text)))
 
 
+def measures_in(text: str) -> tuple[str, ...]:
+    """Return the numbers of a text that stand before a unit: `30s`, `512M`, `80%`."""
+    return tuple(dict.fromkeys(_digits(found) for found in _MEASURE.findall(text)))
+
+
 def quantities_in(text: str) -> tuple[str, ...]:
     """Return the numbers of a text, also those with a unit behind (`30s`, `4Gi`)."""
     return tuple(dict.fromkeys(_digits(found) for found in _QUANTITY.findall(text)))
@@ -249,6 +263,8 @@ def _firmness(bare: str, called: bool) -> bool | None:
         or bool(_LOWER_CAMEL.match(bare))
     )
     if firm:
+        return True
+    if _CMDLET.match(bare):
         return True
     mixed = any(map(str.isdigit, bare)) and any(map(str.isalpha, bare))
     return False if mixed or bare.count("/") >= 2 or _UPPER_CAMEL.match(bare) else None

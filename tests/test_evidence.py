@@ -180,3 +180,8 @@ def test_quote_is_found_whatever_its_spacing(quote):
     (found,) = read(turns(*messages), reply(lesson(advice, [2, 3], quote))).candidates
     assert found.evidence.quote in found.evidence.excerpt
     assert found.evidence.quote.split() == quote.split() or quote.split()[0] in text
+
+
+def test_a_quote_just_long_enough_survives_its_quotation_marks() -> None:
+    talk = (user("q"), *tool("edit", "1 replacement", new="mode: '0644'"), user("works"))
+    assert kind(talk, [2, 3], "mode: '0644'") is EvidenceKind.TOOL_SUCCESS

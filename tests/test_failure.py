@@ -13,6 +13,7 @@ FAILED = [
     '{"status": 404}',
     '{"status": "failed"}',
     '{"exit_code": 2, "stdout": ""}',
+    '{"errorMessage": "No module named x", "errorType": "ImportError"}',
     "Error: it broke",
     "ERROR:  column x does not exist",
     "Traceback (most recent call last):\n  File x\nKeyError: 'a'",

@@ -379,3 +379,28 @@ def test_a_call_of_nothing_but_the_users_words_teaches_nothing() -> None:
     text = "Use list_files with path ~/Downloads to see what is in Downloads."
     assert is_thin(text, reading(*asked, user("super, danke")))
     assert not is_thin(text, reading(*asked, user("matches what the explorer shows")))
+
+
+def test_what_a_failed_result_calls_its_error_is_a_symptom() -> None:
+    error = '{"error": {"code": "Request_Odd", "hint": "set Other_Option"}}'
+    found = reading(user("q"), *tool("http", error, a=1), *tool("http", "3 rows", a=2))
+    assert fault("Request_Odd", found) is None
+    assert fault("Other_Option", found) == "tool-only"
+
+
+@pytest.mark.parametrize("path", ["/projects/:id/jobs", "/projects/PROJECT_ID/jobs"])
+def test_stand_ins_in_paths_name_nothing(path: str) -> None:
+    found = reading(user("q"), *tool("http", "3 rows", path="/api/projects/88/jobs"))
+    assert fault(path, found) is None
+
+
+def test_cmdlets_have_to_stand() -> None:
+    found = reading(user("q"), *tool("sh", "3 rows", cmd="Get-ChildItem x"))
+    assert fault("Get-ChildItem", found) is None
+    assert fault("Set-ExecutionPolicy", found) == "invented"
+
+
+def test_numbers_before_a_unit_have_to_be_earned() -> None:
+    found = reading(user("q"), *tool("sh", "Max=536870912", cmd="raise it to 600M"))
+    assert number_fault("Raise it to 600M.", found, set(), False) is None
+    assert number_fault("Raise it to 512M.", found, set(), False) == "one-off-number"
