@@ -12,6 +12,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(
         name="eval",
         help="Measure recall, near-duplicates, distilling and the gate on files of cases.",
+        short_help="Measure how good recall, gate and distilling are.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )

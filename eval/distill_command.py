@@ -21,7 +21,12 @@ CONCURRENT = 4
 FAILURES_IN_A_ROW = 3
 """Exchanges without an answer, none answered between, after which it is an outage."""
 Exchanges = Annotated[
-    Path, typer.Option("--exchanges", help="Labelled exchanges, JSON Lines.", show_default=False)
+    Path,
+    typer.Option(
+        "--exchanges",
+        help="JSON Lines: id, category, messages, label (should_emit, key_facts, forbidden).",
+        show_default=False,
+    ),
 ]
 LlmUrl = Annotated[
     str,
@@ -41,7 +46,7 @@ Seconds = Annotated[float, typer.Option(min=1, max=600, help="Seconds one answer
 
 def register(group: typer.Typer) -> None:
     """Add the command to the group `eval`."""
-    group.command("distill")(distill)
+    group.command("distill", short_help="What a model distills from labelled exchanges.")(distill)
 
 
 def distill(
@@ -54,7 +59,9 @@ def distill(
 ) -> None:
     """Distill labelled exchanges as the filter does, and score the lessons.
 
-    Default valves. Exit code 1 when exchanges stayed unanswered: an outage is no verdict.
+    The label says how many lessons an exchange is worth (should_emit), which facts they must
+    hold (a|b: either) and which strings none may hold. Default valves. Exit code 1 when
+    exchanges stayed unanswered: an outage is no verdict.
 
     Example: lessons eval distill --exchanges exchanges.jsonl --llm-url URL --llm-model NAME
     """

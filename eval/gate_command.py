@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 REVIEW_TRIES = 3
 """Times in a row a review may fail before it is an outage."""
 Candidates = Annotated[
-    Path, typer.Option("--candidates", help="Labelled candidates, JSON Lines.", show_default=False)
+    Path,
+    typer.Option(
+        "--candidates",
+        help="JSON Lines: id, candidate (text, kind, trigger, tags), evidence, curated (texts of"
+        " its neighbours), label (promote or reject), reason.",
+        show_default=False,
+    ),
 ]
 LlmUrl = Annotated[
     str,
@@ -41,7 +47,7 @@ LlmKey = Annotated[
 
 def register(group: typer.Typer) -> None:
     """Add the command to the group `eval`."""
-    group.command("gate")(gate)
+    group.command("gate", short_help="What the gate lets through of labelled candidates.")(gate)
 
 
 def gate(

@@ -11,7 +11,10 @@ import typer
 from lessons_loop.promote.options import AsJson, Embedding
 
 Pairs = Annotated[
-    Path, typer.Option("--pairs", help="Labelled pairs, JSON Lines.", show_default=False)
+    Path,
+    typer.Option(
+        "--pairs", help="JSON Lines: id, a (curated), b (new), label, relation.", show_default=False
+    ),
 ]
 LlmUrl = Annotated[
     str,
@@ -45,7 +48,7 @@ _SHARES = (
 
 def register(group: typer.Typer) -> None:
     """Add the command to the group `eval`."""
-    group.command("neardup")(neardup)
+    group.command("neardup", short_help="What the gate makes of near-duplicates.")(neardup)
 
 
 def neardup(
@@ -59,7 +62,9 @@ def neardup(
 ) -> None:
     """Compare pairs of a curated and a new lesson as the gate does, and score it.
 
-    Without --llm-url rules alone decide; with it a model judges the pairs they call related.
+    A label is duplicate, distinct or contradiction; relation is a word of yours, figures are
+    told apart by it. Without --llm-url rules alone decide; with it a model judges the pairs
+    they call related.
 
     Example: lessons eval neardup --pairs pairs.jsonl
     """

@@ -30,7 +30,7 @@ QuestionsFile = Annotated[
 
 def register(group: typer.Typer) -> None:
     """Add the command to the group `eval`."""
-    group.command("recall")(recall)
+    group.command("recall", short_help="Whether the right lessons are recalled.")(recall)
 
 
 def recall(

@@ -32,8 +32,16 @@ def read_rows(path: Path, parse: Callable[[Any], Row]) -> list[Row]:
 
 def _parsed(path: Path, number: int, line: str, parse: Callable[[Any], Row]) -> Row:
     try:
-        return parse(json.loads(line))
-    except (ValueError, KeyError, TypeError) as error:  # pydantic's is a ValueError
+        row = json.loads(line)
+    except ValueError as error:
+        raise BadFile(f"{path} line {number} is no JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise BadFile(f"{path} line {number} is no JSON object")
+    try:
+        return parse(row)
+    except KeyError as error:
+        raise BadFile(f"{path} line {number} has no field {error}") from None
+    except (ValueError, TypeError) as error:  # pydantic's is a ValueError
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise BadFile(f"{path} line {number}: {reason}") from None
 
