@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
     """Add the command `seed` and what stands below it to an app."""
     group = typer.Typer(rich_markup_mode=None)
     group.callback(invoke_without_command=True)(seed)
-    group.command("import")(import_rules)
+    group.command("import", short_help="Draft seed lessons from a rule list.")(import_rules)
     app.add_typer(group, name="seed")
 
 

@@ -26,7 +26,7 @@ def as_lines(drafts: Drafts) -> Iterator[str]:
     yield ""
     yield from textwrap.wrap(_counted(drafts.drafted), 80)
     yield f"draft: {drafts.seeds}"
-    yield f"question stubs, still to be written: {drafts.questions}"
+    yield f"questions, yours to write: {drafts.questions}"
     yield f"next: read the draft, then {next_step(drafts)}"
 
 
