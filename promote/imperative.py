@@ -7,58 +7,96 @@ instruction. Not covered: other languages, where nothing is decided.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import StrEnum
 
+from lessons_loop.promote.german import german_orders
 from lessons_loop.promote.language import guess_language, word_set
 
 _VERBS = word_set("""
-abort accept access account accumulate acknowledge activate add adjust aggregate alias align
-allocate allow allow-list alter analyze annotate answer append apply archive arrange ask assert
-assign assume attach attempt authenticate authorise authorize average avoid await back back-quote
-backfill base batch bear begin benchmark bind bound bracket branch break bring broadcast buffer
-build bump bundle bypass cache calculate call cancel cap capture cast catch categorise categorize
-chain change check choose chunk clean clear click clip clone close coalesce collect combine commit
-communicate compare compile compose compress compute concat concatenate configure confirm connect
-consider constrain consult consume contact contain convert copy correct count cover create cross
-cross-check cross-join cut declare decode decompress decrease deduplicate defer define delay delete
-deny deploy deprecate derive describe detect determine disable discard disconnect disregard
-distinguish divide do document double double-check double-quote download drain drop dry-run dump
-duplicate edit embed emit empty enable encapsulate encode encrypt end enforce enlarge ensure enter
-enumerate escape estimate evaluate exclude execute exit expand expect expire explain export expose
-express extend extract fall favor favour feed fetch fill filter find finish fix flag flatten flush
-follow force force-delete fork format forward freeze gather generate get give go grant grep group
-guard halt handle hard-code hash hide highlight hold identify ignore implement import include
-increase increment index infer inherit initialise initialize inject insert inspect install
-interpret intersect invalidate invert invoke isolate iterate join judge keep key kill label launch
-lead learn leave left-join let lift limit link lint list listen load localise localize lock log
-look loop lower lower-case maintain make map mark mask match materialise materialize measure merge
-migrate mind minimise minimize modify monitor mount move multiply name narrow negate never
-normalise normalize note null-check obey obfuscate obtain omit open opt optimise optimize order
-outer-join output overlay override overwrite own pad page paginate parameterise parameterize parse
-partition pass paste patch pause percent-encode perform permit persist pick pin pipe place plan
-point poll populate pre-aggregate pre-compute pre-filter precompute prefer prefix prepare prepend
-preserve pretend prevent print prioritise prioritize probe proceed process produce profile project
-promote pronounce propagate protect prove provide prune publish pull purge push put qualify query
-queue quit quote raise rank re-embed re-run reach read rebase reboot rebuild recalculate recheck
-recompute record recreate recycle redeploy redirect reduce refer reference refresh refuse
-regenerate register reindex reject release reload rely remember remove rename render reorder repair
-repartition repeat replace replicate report request require reread rerun reserve reset resist
-resize resolve resort respect restart restore restrict resubmit retain retrieve retry return reuse
-reverse revert review revoke rewrite roll rotate round route run sample sanitise sanitize save
-scale scan schedule scope scroll search seek select self-join send separate serialise serialize
-serve set set-up shard share shift shorten show shrink shut sign silence simplify single-quote size
-skip slice smooth sort source specify spell split spread stack stage standardise standardize start
-state stay stick stop store stream strip submit substitute subtract sum supplement supply suppress
-surround suspend swap switch sync tag tail take target tee tell terminate test throttle tie time
-toggle total touch trace track trade train transform translate traverse treat trigger trim truncate
-trust try tune turn type unescape uninstall union unlock unmount unnest unpack unquote unset unwrap
-unzip update upgrade upload upper-case upsert url-encode use utilise utilize vacuum validate verify
-view visit wait walk warm warn watch weight whitelist widen wipe work wrap write zero zip zoom
+abort accept access account accumulate acknowledge activate add adjust aggregate aim alias align
+allocate allow allow-list alter amend analyze annotate anonymise answer append apply archive arm
+arrange ascend ask assemble assert assign assume attach attempt attend audit authenticate
+authorise authorize average avoid await back back-port back-quote backfill bail bake balance bank
+base batch be bear begin benchmark bind bisect blank blend block book boot borrow bound box
+bracket branch break brief bring broadcast brush budget buffer build bump bundle burn buy bypass
+cache calculate call cancel cap capture carry cast catch categorise categorize center centre
+certify chain change charge chart charter check check-in choose chunk circle claim clamp classify
+clean clear click clip clone close coalesce code collapse collect color colour combine comment
+commit communicate compare compensate compile complete compose compress compute compute-in concat
+concatenate concentrate condense conduct configure confine confirm connect consider consolidate
+constrain consult consume contact contain contract control convert coordinate copy correct
+correlate cost count couple cover create crop cross cross-check cross-join curl customise
+customize cut dampen date deal debit debug declare declutter decode decompress decouple decrease
+deduct deduplicate default defer define deflate degrade delay delete demote deny deny-list depend
+deploy deprecate depress derive descend describe deselect design desolder detach detect determine
+devise dial diff digest dim direct disable disarm disassemble discard disconnect discount dismiss
+dispatch display disregard dissolve distinguish divert divide do dock document double double-check
+double-click double-quote downgrade download downsample downscale draft drag drain drill drive
+drop dry-run dual-boot dump duplicate dye echo edit elevate embed emit empty enable encapsulate
+encode encrypt end enforce enlarge enrol enroll ensure enter enumerate equip erase escape estimate
+etch evaluate exclude execute exempt exercise exit expand expect expire explain export expose
+express extend extract factor fade fall fall-back favor favour feed fence fetch file fill film
+filter find fine-tune finish fit fix flag flash flatten flip float flush fold follow force
+force-delete fork format forward freeze fuse gate gather generate get give glue go grade grant
+grep grind ground group guard guess guide halt halve handle hang hard-code harden hash hide
+highlight hit hold hook host hover hyphenate identify ignore imitate implement import impose
+include increase increment index infer inflate inform inherit initialise initialize inject inline
+inquire insert inspect install interleave interpolate interpret intersect invalidate invert invite
+invoke iron isolate issue iterate jog join jot judge juggle jump keep key kick kill knit label
+ladder laminate land latch launch lay layer lead learn lease leave left-join lend lengthen let
+level lift light liken limit line link lint liquidate list listen live load local localise
+localize lock log log-in look loop lower lower-case magnify mail maintain make manage map mark
+mask match materialise materialize measure mention merge migrate mind mine minify minimise
+minimize mirror mix model moderate modify monitor mount move multiply mute name narrow navigate
+negate nest never normalise normalize note notify nudge null-check number obey obfuscate obtain
+offload oil omit onboard open opt optimise optimize order outer-join output outsource overclock
+overlap overlay override overwrite own pack pad page paginate paint pair parameterise parameterize
+park parse partition pass paste patch pause peel peer percent-encode perform permit persist phase
+pick piggyback pin pipe pitch pivot place plan plot plug point polish poll pool populate position
+post power power-cycle pre-aggregate pre-compute pre-filter precompute prefer prefix preheat
+preload prepare prepend preserve press press-fit pretend prevent print prioritise prioritize
+privatise probe proceed process produce profile program programme prohibit project promote
+pronounce proof propagate protect prove provide proxy prune publish pull punch puncture purchase
+purge push push-down put qualify quantise quarantine quarter query queue quiesce quit quote race
+rack radio raise rank rasterise ray-trace re-embed re-run reach read rebalance rebase rebind
+reboot rebuild recalculate recheck recompile recompute reconcile reconfigure reconnect record
+recover recreate recycle redact redeploy redirect redo reduce reduce-to refactor refer reference
+refill reformat refresh refuse regard regenerate register reimport reindex reinstall reissue
+reject relabel relaunch release reload relocate rely remap remember remove rename render renew
+renumber reorder repack repaint repair repartition repeat replace replay replicate replug repoint
+report reprint reproject request require reread rerun resample rescale rescan reseat resend
+reserve reset reshape resist resize resolve resort respect restart restore restrict resubmit
+resume resync retag retain retarget retest retire retrieve retry return retype reuse revalidate
+reverse revert review revoke rewind rewire rework rewrite right-align right-click ring rinse rip
+roll rotate rough round round-trip route rule run sample sanitise sanitize sanity-check saturate
+save scale scan schedule scope score scrape screen scroll seal search seat seed seek segment
+select self-join send separate serialise serialize serve set set-up shard share sharpen shift
+shorten shorten-down show shrink shuffle shut side-load sideload sign sign-in signal silence
+simplify simulate single-quote sink site size sketch skip sleep slice slow smooth snap snapshot
+solder solve sort sound source space spawn specify spell spin split spool spread square squash
+stack stage stagger stamp standardise standardize start stash state stay steer step stick stitch
+stop store straighten stream stretch strip stub submit subscribe substitute subtract suffix sum
+supplement supply suppress surround suspend swap sweep swipe switch symlink sync tabulate tack tag
+tail tailor take tap tape taper target tax tee tell terminate test tether thin thread threshold
+throttle tick tidy tie tile time tint title toggle total touch touch-up trace track trade train
+transcode transcribe transfer transform translate transpose trap traverse treat triage trigger
+trim triple truncate trust try tune turn twin twist type unblock unbundle uncheck underline undo
+unescape unfreeze unhide uninstall union unlink unlock unmount unmute unnest unpack unpin unplug
+unquote unregister unroll unset unstage unsubscribe untar untick unwind unwrap unzip update
+upgrade upload upper-case upsample upscale upsert url-encode use utilise utilize vacuum validate
+vary vectorise vectorize vent verify version view visit void wait walk warm warm-up warn wash
+watch weigh weight weld whitelist whiten widen wipe wire work wrap write xor zero zip zip-tie zoom
 """)
 _CLAUSE = re.compile(
-    r"[.;:!?]+(?:\s+|$)|,\s+|\s+[–—-]\s+|[()\[\]]|\b(?:then|so|but|therefore)\b", re.IGNORECASE
+    r"[.;:!?]+(?:\s+|$)|,\s+|\s+[–—-]\s+|[()\[\]]|\b(?:then|so|but|therefore|hence|thus)\b",
+    re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
+_SUBORDINATE = re.compile(
+    r"(?<=\w)\s+(?:when|whenever|if|since|because|so that|unless|until|while|where)\b",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?![a-z])|(?<=[。！？])")
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
 _IDENTIFIER = re.compile(r"\w*_\w*")
 _SKIPPED = word_set(
@@ -80,7 +118,7 @@ _DETERMINERS = word_set("the a an each every all any both your its it them these
 _NO_VERB = word_set(
     "the a an each every all any both your its it them these this that those one two no not there "
     "here he she we you they who what which how why my our their his her such more most many much "
-    "some few several other another only even yes nor than also too very quite"
+    "some few several other another only even yes nor than also too very quite otherwise else"
 )
 _PREPOSITIONS = word_set("in on for with at from inside within under during between")
 _SUBJECTS = word_set(
@@ -111,15 +149,6 @@ _COPULAS = word_set("is are was were has does")
 _LINKS = word_set("that if whether when which where how what until because as who since while and")
 _MODAL = re.compile(r"\b(must|should|shall|ha(?:s|ve) to|needs? to|ought to)\b", re.IGNORECASE)
 _ORDERS = {
-    "de": r"\b(verwende|nutze|benutze|setze|lies|lese|prüfe|rufe|schreibe|frage|suche|führe|gib"
-    r"|nimm|vermeide|achte|stelle|füge|beschränke|begrenze|filtere|verbinde|ersetze|starte|lösche"
-    r"|erstelle|lege|erhöhe|wandle|rechne|gruppiere|zähle|sortiere|lade|hole|öffne|schließe|trage"
-    r"|aktiviere|deaktiviere|wähle|behandle|bilde|teile|runde|warte|speichere|lass|halte|beachte"
-    r"|übergib|definiere|installiere|wiederhole|beziehe|ermittle|schlage|konvertiere|multipliziere"
-    r"|addiere|schalte|entferne|ergänze|sende|berechne|summiere|grenze|greife|dividiere"
-    r"|vergleiche|interpretiere|schicke|hol|leg|stell|setz|nutz|such|frag|schreib|prüf|füg|ruf|mach"
-    r"|zähl|lad|zieh|schau|sieh|trag|bau|schalt|teil|kürz|bind|plan|rechne|wähl)\b"
-    r"|\w+en\s+sie\b|\b(?-i:[a-zäöü])\w+(?:en|ern|eln)\s*(?:[.;,!:(]|$)",
     "fr": r"\b(\w+ez|utilise|emploie|lis|écris|ajoute|évite|vérifie|cherche|appelle|mets|fais"
     r"|prends|passe|remplace|limite|filtre|convertis|joins|regroupe|relance|définis|divise"
     r"|multiplie|compte|calcule|compare|exécute|sélectionne|traite"
@@ -174,10 +203,25 @@ def mood_of(text: str) -> Mood:
         return _english_mood(" ".join(spoken))
     if any(_instructs(clause) for clause in _CLAUSE.split(" ".join(spoken))):
         return Mood.INSTRUCTION
+    if language == "de":
+        orders = any(german_orders(clause) for clause in _CLAUSE.split(" ".join(spoken)))
+        return Mood.INSTRUCTION if orders else Mood.STATEMENT
     form = _ORDER_FORMS.get(language)
     if form is not None:
         return Mood.INSTRUCTION if form.search(" ".join(spoken)) else Mood.STATEMENT
     return Mood.UNDECIDED
+
+
+def clauses(text: str) -> Iterator[str]:
+    """Yield the clauses of a text."""
+    yield from filter(None, _CLAUSE.split(text))
+
+
+def command_phrases(text: str) -> Iterator[str]:
+    """Yield the clauses that tell what to do, without the conditions and reasons behind them."""
+    for clause in clauses(text):
+        if _instructs(clause):
+            yield _SUBORDINATE.split(clause, maxsplit=1)[0]
 
 
 def _english_mood(text: str) -> Mood:

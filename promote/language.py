@@ -7,7 +7,10 @@ import re
 _SMALL = {
     "en": "the a an and or of to in is are was when with for from by not it on as that if at be",
     "de": "der die das und oder ist sind nicht ein eine mit für von den dem im zu bei wenn statt "
-    "an auf zuerst vor nach auch nur aus am",
+    "an auf zuerst vor nach auch nur aus am in das des einer eines einem einen ohne durch über "
+    "unter zwischen sonst wird werden kann muss steht sich dann danach damit denn bevor kein keine "
+    "zum zur "
+    "beim vom bis seit nie immer sie wie um als",
     "fr": "le la les un une et ou est sont ne pas avec pour dans du des sur par lors au que",
     "es": "el la los las un una y o es son no con para en del al por cuando que se",
     "it": "il lo la gli le un una e o è sono non con per nel della di al quando che",

@@ -13,13 +13,15 @@ from collections.abc import Iterable, Iterator
 
 from lessons_loop.filter.models import Lesson
 from lessons_loop.filter.redact import find_sensitive, mask
-from lessons_loop.promote.findings import Finding, Severity, rejects
+from lessons_loop.promote.findings import Finding, Severity, holds, rejects
 from lessons_loop.promote.hidden import find_hidden, find_lookalikes, strip_hidden
-from lessons_loop.promote.lint_safety import find_injection, find_outside, find_unsafe
+from lessons_loop.promote.language import guess_language
+from lessons_loop.promote.lint_aim import find_aim
+from lessons_loop.promote.lint_breadth import find_breadth, find_kind
+from lessons_loop.promote.lint_outside import find_outside
+from lessons_loop.promote.lint_safety import find_injection, find_unsafe
 from lessons_loop.promote.lint_wording import (
-    find_breadth,
     find_dangling,
-    find_kind,
     find_mood,
     find_one_off,
     find_personal,
@@ -31,8 +33,32 @@ _MASKED = re.compile(r"\[(?:secret|personal): [^\]]{2,30}\]")
 
 _CODE = re.compile(
     r"\b(PIN|passcode|(?:access|door|alarm|security|unlock|entry|gate|safe|locker) code)\b\W+"
-    r"(?:is |= ?)?\d{3,}",
+    r"(?:is |= ?)?\d{3,}"
+    r"|\b((?:recovery|backup|activation|licen[cs]e|product|pairing|verification|wlan|wi-?fi|wpa\d?"
+    r"|network|wireless|one-time|unlock|2fa|otp|sim|vpn|master|admin|guest|router|shared|encryption"
+    r"|bitlocker|device|sign-?in|log-?in)[ -](?:code|key|pin|pass(?:phrase|word|code)?|secret)"
+    r"|psk|pre-?shared[ _]key|wpa_passphrase|bind_?pw|pwd|keypass|storepass"
+    r"|(?:wlan|wiederherstellungs|aktivierungs|lizenz|zugangs|freischalt|sicherheits|netzwerk)-?"
+    r"(?:schlüssel|code|kennwort))s?\b\W+(?:(?:is|are|as|of|lautet|ist) )?"
+    r"['\"]?(?=[^\s'\"]*\d)[^\s'\",;]{4,}",
     re.IGNORECASE,
+)
+
+
+_LOGIN = re.compile(
+    r"\b(?:sign|log)[ -]?(?:in|on)?\b[^.;]{0,30}?\b(?:with|as|using)\s+[\w.@-]+\s*[/:|]\s*"
+    r"(?=\S*[A-Za-z])(?=\S*\d)\S{6,}",
+    re.IGNORECASE,
+)
+_OPENS_WITH = re.compile(
+    r"\b(?:unlock|decrypt|open|log[ -]?in|sign[ -]?in|entsperre?n?)\b[^.;]{0,30}\b(?:with"
+    r"|mit) ['\"]?"
+    r"(?=\S*\d)(?=\S*[A-Za-z])(?=\S*[-#!])[^\s'\",;]{6,}",
+    re.IGNORECASE,
+)
+_PASSWORD_LIKE = re.compile(
+    r"(?<![\w$%{/.#&@!^*-])(?=[^\s]*[a-z])(?=[^\s]*[A-Z])(?=[^\s]*\d)(?=[^\s]*[#!&^*@$+?~])"
+    r"[\w#!&^*@$+?~-]{8,30}(?![\w#!&^*@$+?~()\[\]{}/=])"
 )
 
 
@@ -64,6 +90,7 @@ def _lint_text(lesson: Lesson) -> Iterator[Finding]:
     text = mask(lesson.text)
     for check in (find_mood, find_dangling, find_one_off):
         yield from check(text)
+    yield from find_aim(text, guess_language(text))
 
 
 def _lint_field(text: str) -> Iterator[Finding]:
@@ -76,7 +103,13 @@ def _lint_field(text: str) -> Iterator[Finding]:
         rule = "personal-value" if sensitive.personal else "secret"
         yield rejects(rule, f"contains what looks like {_with_article(sensitive.kind)}")
     if found := _CODE.search(text):
-        yield rejects("secret", f"contains what looks like {_with_article(found.group(1))}")
+        yield rejects(
+            "secret", f"contains what looks like {_with_article(found.group(1) or found.group(2))}"
+        )
+    if _LOGIN.search(text):
+        yield rejects("secret", "contains what looks like a login with its password")
+    elif _PASSWORD_LIKE.search(text) or _OPENS_WITH.search(text):
+        yield holds("secret-like", "contains a word that may be a password")
     if masked := _MASKED.search(text):
         yield rejects("secret", f"depends on something that was masked: {masked.group()}")
     masked_text = mask(text)  # a sentence quotes what it found: never a secret

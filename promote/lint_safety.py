@@ -1,7 +1,7 @@
-"""Lint what could harm: orders to the model or the reviewer, outside addresses, unsafe operations.
+"""Lint what could harm: orders to the model or the reviewer, unsafe operations.
 
 Covered: the usual wordings in English and, for orders to forget rules, in a dozen
-languages; role tags; addresses outside the allow-list. Not covered: an order put
+languages; role tags; operations that destroy, open or weaken. Not covered: an order put
 in words nobody used before: that is what corroboration and review are for.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from lessons_loop.promote.findings import Finding, holds, rejects
 from lessons_loop.promote.steering import find_steering
@@ -17,14 +17,24 @@ from lessons_loop.promote.steering import find_steering
 _I = re.IGNORECASE
 _RULES = r"(?:instruct\w*|rules?|prompts?|guidelines?|polic\w+|guardrails?|restrictions?|lessons?)"
 _IGNORE = re.compile(
-    r"\b(?:ignor\w*|disregard\w*|forget\w*|overrid\w*|bypass\w*|neglect\w*|dismiss\w*|skip|discard)"
+    r"\b(?:ignor(?:e|ing)|disregard(?:ing)?|forget(?:ting)?|overrid(?:e|ing)|bypass(?:ing)?"
+    r"|neglect(?:ing)?|dismiss(?:ing)?|skip|discard)"
     rf"\W+(?:\w+\W+){{0,6}}{_RULES}\b"
     r"|\b(?:do not|don't|never|stop) (?:follow\w*|obey\w*|apply\w*|heed\w*)"
     rf"\W+(?:\w+\W+){{0,5}}{_RULES}\b",
     _I,
 )
+_IGNORED = re.compile(
+    r"\b(?:ignore[sd]|disregard(?:s|ed)|forgets|forgot\w*|overrid(?:es|den)|overrode|bypass(?:es"
+    r"|ed)"
+    r"|neglect(?:s|ed)|dismiss(?:es|ed))\W+(?:\w+\W+){0,4}"
+    r"(?:instructions|rules|guidelines|polic\w+|guardrails?|restrictions|lessons?)\b",
+    _I,
+)
+"""Told of something else it is a description, such as of a model that forgets a long prompt."""
 _IGNORE_ELSEWHERE = re.compile(
-    r"(?:ignorier|missacht|vergiss|vergesst|umgeh|überschreib)\w*\W+(?:\w+\W+){0,6}"
+    r"(?:\b(?:ignorier(?:en?)?|missachten?|vergiss|vergesst|umgeh(?:en?)?|überschreib(?:en?)?)\b"
+    r"|(?:^|[.!;:]\s*)(?:ignoriert|missachtet|umgeht|überschreibt)\b)\W+(?:\w+\W+){0,6}"
     r"(?:anweisung|regel|vorgabe|befehl|instruktion|richtlinie)"
     r"|(?:ignor|oubli|outrepass|contourn)\w*\W+(?:\w+\W+){0,6}(?:instructions|consignes|règles)"
     r"|(?:ignor|olvid|omit)\w*\W+(?:\w+\W+){0,6}(?:instrucciones|reglas|normas)"
@@ -96,7 +106,7 @@ _CONCEAL = re.compile(
     r"|reveal\w*|alert\w*)"
     r"\W+(?:\w+\W+){0,4}(?:users?|people|person|anybody|anyone|customers?|admins?|operators?"
     r"|reviewers?)\b"
-    r"|\b(?:secretly|covertly|unnoticed|behind the user)\b"
+    r"|\b(?:secretly|covertly|unnoticed|behind the user(?! (?:name|id)))\b"
     r"|\bhide\W+(?:\w+\W+){0,4}from\W+(?:the )?(?:users?|admins?)\b",
     _I,
 )
@@ -147,7 +157,7 @@ def find_injection(text: str) -> Iterator[Finding]:
             yield rejects("injection", f"{why}: '{found.group().strip()[:60]}'")
     if found := _HANDS_OVER.search(plain):
         yield holds("disclosure", f"hands something over: '{found.group()[:60]}'")
-    if found := find_steering(plain):
+    if found := _IGNORED.search(plain) or find_steering(plain):
         yield holds("injection", f"may steer the model or the loop: '{found.group()[:60]}'")
 
 
@@ -159,58 +169,9 @@ def find_reviewer_orders(text: str) -> Iterator[str]:
             yield found.group().strip()[:60]
 
 
-_URL = re.compile(r"\b([a-z][a-z0-9+.-]{1,20})://([^\s'\"<>)\]]*)", _I)
-_MAIL = re.compile(r"[\w.+%-]+@([a-z0-9-]+(?:\.[a-z0-9-]+)+)", _I)
-_HOST = re.compile(
-    r"(?<![\w@./$-])((?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+"
-    r"(?:com|net|org|io|dev|app|cloud|example|local|internal|intranet|corp|lan|xyz|biz|online|site"
-    r"|de|fr|uk|eu|ru|cn|jp|nl|ch|br|tv|cc|onion))(?![\w.(-])(:\d+)?(/[^\s'\",;)]*)?",
-    _I,
-)
-_IPV4 = re.compile(r"(?<![\w.])(\d{1,3}(?:\.\d{1,3}){3})(?![\w.])")
-_CHANNEL = re.compile(
-    r"\b(?:send|post|forward|notify|report|message|ping|cc|mail|tell)\b\W+(?:[\w'’]+\W+){0,12}"
-    r"([@#][a-z][\w.-]{2,30})",
-    _I,
-)
-_LOCAL = ("localhost", "127.0.0.1", "0.0.0.0", "host.docker.internal", "cluster.local")
-_PRODUCTS = ("asp.net", "ado.net", "vb.net", "ml.net", "socket.io", "draw.io", "crates.io")
-_LABEL = re.compile(
-    r"(?<![\w@./-])((?:[a-z0-9-]+\.)+(?:io|com))/([a-z][a-z0-9-]*)(?![\w./?=:-])", _I
-)
-_LABEL_HOST = re.compile(r"(?:^|\.)(?:kubernetes|k8s|cert-manager|istio|helm|argoproj)\.io$", _I)
-"""Prefixes of Kubernetes labels and annotations: names, not addresses."""
-
-
-def find_outside(text: str, allowed: Iterable[str] = ()) -> Iterator[Finding]:
-    """Yield URLs, hosts and recipients that are neither local nor on the allow-list."""
-    allow = tuple(host.strip().casefold() for host in allowed if host.strip())
-    for host in _addresses(text):
-        if not _is_allowed(host.casefold(), allow):
-            yield rejects("outside", f"names the address '{host}', which is not on the allow-list")
-    for found in _LABEL.finditer(text):
-        if not (_is_allowed(found.group(1).casefold(), allow) or _LABEL_HOST.search(found[1])):
-            yield holds("outside", f"'{found.group()}' may be a label or an address")
-
-
-def _addresses(text: str) -> Iterator[str]:
-    for found in _URL.finditer(text):
-        yield found.group(2).rpartition("@")[2].split("/")[0].split(":")[0] or found.group(1)
-    for pattern in (_MAIL, _IPV4, _CHANNEL):
-        yield from (found.group(1) for found in pattern.finditer(text))
-    plain = _LABEL.sub(" ", _URL.sub(" ", _MAIL.sub(" ", text)))
-    for found in _HOST.finditer(plain):
-        if found.group(1).casefold() not in _PRODUCTS:
-            yield found.group(1)
-
-
-def _is_allowed(host: str, allow: tuple[str, ...]) -> bool:
-    return any(host == name or host.endswith("." + name) for name in (*_LOCAL, *allow))
-
-
 _PROTECTION = (
     r"(?:\w+[ -]){0,3}(?:tls|ssl|certificates?|cert|signature|hostname|host key|verif\w+"
-    r"|validation|auth\w*|login"
+    r"|validation|auth\w*|login(?! (?:shell|page|form|prompt|screen|name))"
     r"|passwords?|mfa|2fa|firewall\w*|selinux|apparmor|antivirus|csrf|cors|sandbox\w*|safety"
     r"|security|backups?"
     r"|audit\w*|rbac|access control|permission checks?|row[- ]level security|encryption|fsync"
@@ -221,7 +182,8 @@ _UNSAFE = (
     r"\bdelete\s+from\b(?!.*\bwhere\b)|\bupdate\s+\w+\s+set\b(?!.*\bwhere\b)",
     r"\brm\s+-\w*[rf]|\bmkfs|\bdd\s+if=|\bshred\b|\bformat\s+c:|\bdel\s+/[sq]\b",
     r"\bchmod\s+(?:-R\s+)?0?777|\b777\b|\bworld[- ]writable\b|\bgrant\s+all\b|\bcluster-admin\b",
-    r"\bforce[- ]?(?:d|ful|fully)?[- ]?(?:delet|push|remov)\w*|--force\b|\breset\s+--hard\b",
+    r"\bforce[- ]?(?:d|ful|fully)?[- ]?(?:delet|push|remov)\w*|--force\b(?!-with-lease)"
+    r"|\breset\s+--hard\b",
     r"\b(?:as root|sudo|privileged|runasroot|setenforce 0|0\.0\.0\.0/0|::/0)\b",
     r"\b(?:kill\s+-9|pkill|killall|iptables\s+-F|kill\s+all)\b",
     r"verify\s*=\s*false|--insecure\b|--no-verify|curl\s+-\w*k\b|tls_reject_unauthorized"
@@ -250,6 +212,28 @@ _UNSAFE = (
     r"|\b(?:volume|system) prune\b|\bwipefs\b|\bzpool destroy\b|\bdropdb\b",
     r"\b(?:call|run|use|invoke|execute)\W+(?:the )?(?:delete|drop|remove|purge|wipe|destroy"
     r"|truncate|erase)_\w+",
+    r"\b\w*(?:reset|purge|wipe|destroy|zap|prune|delete|drop|format|overwrite)\w*\b[^.;]{0,20}"
+    r"\s(?:-f|--force|--yes|-y)(?![\w-])",
+    r"\b(?:hard-?cod|past|embed|bak|commit|log|print|expos|put|stor|keep"
+    r"|writ)\w*\W+(?:[\w'’-]+\W+){0,4}?"
+    r"(?:cookies?|tokens?|credentials?|passwords?|secrets?|keys?|role\W+\w+)\b\W+(?:in|into|to"
+    r"|on|inside"
+    r"|at|with)\W+(?:the |an? )?(?:\w+ )?(?:urls?|links?|query strings?|quer(?:y|ies)|repos?\w*"
+    r"|source\w*"
+    r"|code|image|client|front-?end|logs?|plain ?text|address|release|session cookie|git"
+    r"|comments?|chat)\b",
+    r"\b(?:antivirus|anti-virus|virus|defender|firewall|waf|scanner|edr|malware|security|audit)\W+"
+    r"(?:\w+\W+)?(?:exclusions?|exceptions?|exemptions?|allow-?lists?|white-?lists?"
+    r"|ignore lists?)\b"
+    r"|\bexclu\w+\b[^.;]{0,40}\bfrom (?:the )?(?:antivirus|virus|malware|security|defender"
+    r"|scans?|audits?)\b",
+    r"\bOR\s+(?-i:role|user\w*|1\s*=\s*1|true)\b|\b(?:row|access)[- ](?:filters?|polic\w+"
+    r"|rules?)\b",
+    r"\brole\W{1,4}(?:admin\w*|root|owner|superuser)\b|\bis_?(?:admin|superuser"
+    r"|staff)\W{1,3}(?:true|1)\b"
+    r"|\bintegrity (?:hash\w*|checks?) off\b|\bhard-?code\w* (?:the |an? )?(?:passwords?|roles?"
+    r"|tokens?|keys?"
+    r"|admin|secrets?)\b",
     r"\bwithout (?:looking|a backup|backing up|reading|checking|review)\b",
 )
 _UNSAFE_FORMS = tuple(re.compile(pattern, _I) for pattern in _UNSAFE)

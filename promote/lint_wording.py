@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lessons_loop.filter.models import Kind, Lesson
 from lessons_loop.filter.terms import without_plain_days
 from lessons_loop.promote.findings import Finding, holds, rejects
 from lessons_loop.promote.imperative import Mood, mood_of
 from lessons_loop.promote.language import guess_language
-from lessons_loop.promote.specifics import names_in_lesson, trade_words
 
 _I = re.IGNORECASE
 _MOODS = {
@@ -33,7 +31,7 @@ def find_mood(text: str) -> Iterator[Finding]:
 
 _FIRST_PERSON = re.compile(
     r"(?<![\w/-])I(?:'m|'ve|'d|'ll|’m|’ve|’d|’ll)?(?![\w/-])(?!\s*\+)|\b(?:my|mine|myself)\b"
-    r"|\bme\b(?!\.)|\bour (?:team|boss|manager|colleague|customer|client|meeting)s?\b"
+    r"|(?<![/\w.])me\b(?!\.)|\bour (?:team|boss|manager|colleague|customer|client|meeting)s?\b"
 )
 _FIRST_PERSON_ELSEWHERE = {
     "de": r"\b(?:ich|mein\w*|mir|mich)\b",
@@ -57,14 +55,22 @@ _DAY = (
     r"|\d{4}-\d\d-\d\d)"
 )
 _PERSON = re.compile(
-    rf"\b(?:with|from|by|to|ask|tell|call|for|and|contact|remind) {_NAME}\b[^.;]{{0,40}}\b(?:on"
+    rf"\b(?i:with|from|by|to|ask|tell|call|for|and|contact|remind|phone|ring|mail"
+    rf"|e-mail) {_NAME}\b[^.;]{{0,40}}\b(?:on"
     rf"|at|until|by) {_DAY}"
+    rf"|\b(?i:born (?:on |in )?\d|date of birth|geboren am)"
     rf"|\b(?:Mr|Mrs|Ms|Dr|Herr|Frau|Mme|Señora?)\.? {_NAME}|\b(?:birthday|salary|diagnos\w+"
     rf"|home address)\b"
     rf"|\b{_NAME}['’]s (?:salary|birthday|phone|address|account|review|laptop|password|vacation"
     rf"|leave|ticket)\b"
     r"|\b(?:his|her) (?:salary|birthday|phone|address|e-?mail|account|password|illness|vacation"
     r"|sick leave)\b"
+)
+
+
+_NAMED = re.compile(
+    r"\b(?i:ask|contact|phone|ring|text|write to|talk to|consult|notify|ping|frage|kontaktiere) "
+    r"[A-ZÄÖÜ][a-zäöüß]+ [A-ZÄÖÜ][a-zäöüß]+\b"
 )
 
 
@@ -79,6 +85,8 @@ def find_personal(text: str) -> Iterator[Finding]:
         yield holds("personal", f"speaks as a group: '{found.group()}'")
     if found := _PERSON.search(text):
         yield rejects("personal", f"ties something to a person: '{found.group()[:60]}'")
+    elif found := _NAMED.search(text):
+        yield holds("personal", f"may name a person: '{found.group()[:60]}'")
 
 
 _ORDINAL = (
@@ -97,7 +105,8 @@ _POINTERS = re.compile(
     r" (?:above|before|below|earlier|previously|already)\b|\bsee previous\b|\bthe above\b"
     r"|\bas (?:discussed|mentioned|agreed|requested|suggested|noted)\b"
     r"|\bthis (?:user|customer|conversation|chat|session|thread|assistant)\b"
-    r"|\bthe (?:user|customer|client)['’]s\b"
+    r"|\bthe (?:user|customer|client)['’]s\b(?! (?:\w+ )?(?:settings?|ids?|zone|locale|mailbox|home"
+    r"|folder|browser|language|session|token|profile|group|currency|table|row|record|name|key)\b)"
     r"|\bthe (?:previous|last|earlier|other|same|current) (?:chat|conversation|session|discussion"
     r"|question|answer|message|reply)\b"
     r"|\bthe (?:user|customer|assistant) (?:\w+ed|wants?|said|says|asks?|needs?|likes?|gave|told"
@@ -110,7 +119,7 @@ _POINTERS = re.compile(
 )
 _OTHER_THING = re.compile(
     rf"\b(?:the|that|this) {_ORDINAL} {_THING}\b"
-    r"|\bthe (?:right|wrong|correct|new|good|working) (?:one|way)\b",
+    r"|\bthe (?:right|wrong|correct|good|working) (?:one|way)\b|^(?!.*\bold\b).*\bthe new one\b",
     _I,
 )
 _DEMONSTRATIVE_ELSEWHERE = {
@@ -126,11 +135,14 @@ _DEMONSTRATIVE_ELSEWHERE = {
     "zh": re.compile("这个|这些|那个|上面的"),
     "ja": re.compile("(?:この|その|あの)(?!他|ため|場合|まま|後|とき)"),
 }
-_SOMEBODY = re.compile(r"\bthe (?:user|assistant)\b(?! (?:table|id|name|account|group|role))", _I)
+_SOMEBODY = re.compile(
+    r"\bthe (?:user|assistant)\b(?! (?:table|id|name|account|group|role)|['’]s )", _I
+)
 _BARE_START = re.compile(
     r"^\W*(?:(?:always|never|then|please|do not|don't|instead|just|only) )*"
     r"(?:(?:this|these|those|it|that|they|he|she)\b(?! (?:is|are) (?:a|an|the)\b)"
-    r"|[a-z]+ (?:it|them|this|that|these|those|there|here|him|her)(?:\W*$|[.,;:!]| (?:as|in|to"
+    r"|(?!(?:check|ensure|verify|sure|confirm|assume|test|assert|require|expect|see|note|know) that"
+    r" the)[a-z]+ (?:it|them|this|that|these|those|there|here|him|her)(?:\W*$|[.,;:!]| (?:as|in|to"
     r"|with|on|by|for|again|instead"
     r"|like|until|first|after|before|when|if|the|into|from|at)\b))",
     _I,
@@ -138,7 +150,7 @@ _BARE_START = re.compile(
 _DEMONSTRATIVE = re.compile(
     rf"\b(?:this|these|those) (?!(?:way|case|time|is|are|was|only|also|means|happens"
     r"|that|which|who|whose|with|of|in|for|whom)\b)[a-z]+"
-    rf"|\bthat {_THING}\b",
+    rf"|(?<![a-z]s )\bthat {_THING}\b",
     _I,
 )
 
@@ -159,45 +171,6 @@ def find_dangling(text: str) -> Iterator[Finding]:
 def _elsewhere(first: str, text: str) -> re.Match[str] | None:
     form = _DEMONSTRATIVE_ELSEWHERE.get(guess_language(text))
     return form.search(first) if form else None
-
-
-_GENERIC_TRIGGER = re.compile(
-    r"^\W*(?:(?:any|all|every|each|general|whatever|anything|everything|always|various|other"
-    r"|unknown|arbitrary)\b"
-    r"(?: (?:kinds? of|types? of|sorts? of|possible|user|new|given))*"
-    r"(?: (?:questions?|quer(?:y|ies)|tasks?|requests?|chats?|messages?|problems?|errors?"
-    r"|situations?|cases?|topics?"
-    r"|answers?|conversations?|inputs?|prompts?|things?|users?|models?|time|data|tools?"
-    r"|failures?))?"
-    r"|(?:questions?|quer(?:y|ies)|tasks?|requests?|chats?|problems?|errors?|everything|data"
-    r"|general|misc\w*|sql|api"
-    r"|tools?|debugging|programming|coding|answering(?: questions)?))"
-    r"(?: (?:about|on|in|of|for|with|from|by) (?:anything|everything|any \w+|all \w+|the users?"
-    r"|general|an? \w+))?\W*$",
-    _I,
-)
-_UNIVERSAL = re.compile(
-    r"\b(?:any|all|every|always|never|everything|anything|whatever|whenever|generally"
-    r"|in general|no matter|each time"
-    r"|in all cases|everywhere|every time|at all times|something|somehow|some other"
-    r"|another (?:one|tool|way|method|approach|model))\b",
-    _I,
-)
-_SWEEPING = re.compile(r"always|never|some\w*.*|another .*", _I)
-"""Words a person has to look at; the others in `_UNIVERSAL` reject."""
-
-
-def find_breadth(lesson: Lesson) -> Iterator[Finding]:
-    """Yield a finding for advice about everything."""
-    if _GENERIC_TRIGGER.match(lesson.trigger):
-        yield rejects("over-broad", "its trigger fits any question")
-    if names_in_lesson(lesson.text, lesson.trigger):
-        return
-    if found := _UNIVERSAL.search(lesson.text):
-        rule = holds if _SWEEPING.fullmatch(found.group()) else rejects
-        yield rule("over-broad", f"speaks of everything and names nothing: '{found.group()}'")
-    elif len(trade_words(lesson.text, lesson.trigger)) < 2:
-        yield holds("over-broad", "names no system, identifier or value it is about")
 
 
 _AMOUNT = re.compile(
@@ -225,7 +198,10 @@ _RESULT = re.compile(
 _DATE = re.compile(
     rf"\b(?:{_MONTH}\w* (?:\d{{1,2}},? )?(?:19|20)\d\d|\d{{1,2}}\.? {_MONTH}\w*|(?:19"
     rf"|20)\d\d-\d\d-\d\d|\d\d?\.\d\d?\.20\d\d"
-    r"|yesterday|tomorrow|tonight|this (?:morning|afternoon|week|month|quarter)|right now"
+    r"|yesterday|tomorrow|tonight|(?:last|next) (?:night|week|month|monday|tuesday|wednesday"
+    r"|thursday"
+    r"|friday|saturday|sunday)['’]s|(?:mon|tues|wednes|thurs|fri|satur|sun)day['’]s"
+    r"|this (?:morning|afternoon|week|month|quarter)|right now"
     r"|at the moment|today's)\b",
     _I,
 )
@@ -237,22 +213,3 @@ def find_one_off(text: str) -> Iterator[Finding]:
         yield rejects("one-off", f"tells one case instead of a rule: '{found.group()[:60]}'")
     elif found := _DATE.search(without_plain_days(text)):
         yield holds("one-off", f"is tied to a date: '{found.group()}'")
-
-
-_COST = re.compile(
-    r"slow|fast|quick|time|limit|memor|\bram\b|gpu|\bcpu|cost|expens|cheap|scan|huge|large|big"
-    r"|many|number of|full|index|rows"
-    r"|rate|quota|disk|space|storage|cache|latenc|token|paralle|batch|bound|page|heavy|load"
-    r"|size|throttl|out of|exhaust|oom"
-    r"|partition|shuffl|hang|lock|block|count|perform|second|minute|hour|runs? out|files?"
-    r"|traffic|budget|retr|wait|pool",
-    _I,
-)
-
-
-def find_kind(lesson: Lesson) -> Iterator[Finding]:
-    """Yield a finding where the kind cannot be right: a perf-guard that names no cost."""
-    spoken = f"{lesson.text} {lesson.trigger}"
-    english = guess_language(spoken) == "en"
-    if lesson.kind is Kind.PERF_GUARD and english and not _COST.search(spoken):
-        yield holds("kind", "is labelled perf-guard but names no cost")

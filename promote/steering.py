@@ -18,18 +18,20 @@ _STEERS = re.compile(
     _I,
 )
 _SOURCES = (
-    r"(?:files?|pages?|e-?mails?|mails?|documents?|messages?|results?|outputs?|websites?|web|readmes?"
+    r"(?:files?|pages?|e-?mails?|mails?|documents?|messages?|results?|outputs?|websites?|web"
+    r"|readmes?"
     r"|attachments?|uploads?|tickets?|comments?|links?)"
 )
 _SUSPECT = re.compile(
     r"\b(?:accept|follow|obey|heed|honou?r|carry out|execute|run|apply)\W+(?:\w+\W+){0,3}"
-    r"(?:instructions?|orders?|commands?|directions?|demands?|steps?|rules?|texts?)\W+(?:\w+\W+){0,2}(?:in|from|of|inside"
+    r"(?:instructions?|orders?|commands?|directions?|demands?|steps?|rules?"
+    r"|texts?)\W+(?:\w+\W+){0,2}(?:in|from|of|inside"
     rf"|on|within)\W+(?:\w+\W+){{0,3}}{_SOURCES}\b"
     r"|\b(?:anweisung|befehl|vorgabe|aufforderung)\w*\W+(?:\w+\W+){0,3}(?:im|in|aus|vom|von)\W+"
     r"(?:\w+\W+){0,2}(?:dokument|seite|webseite|e-?mail|mail|datei|nachricht|ticket)\w*"
     r"|\btexts? (?:\w+ ){0,4}(?:in|from|of|on) (?:an? |the )?(?:web ?)?pages? as (?:an? )?rules?\b"
     r"|\b(?:add|say|mention|state|claim|write) that\b|\b(?:invent|fabricate|make up|falsify)\b"
-    r"|\bdo (?:as|what|whatever|everything)\W+(?:\w+\W+){0,4}"
+    r"|\bdo (?:as|what|whatever|everything)\W+(?:\w+\W+){0,7}"
     r"(?:says?|demands?|asks?|tells?|wants?|requests?|orders?)\b"
     r"|\b(?:whatever|regardless of what|no matter what|even if)\W+(?:the )?"
     r"(?:data|facts|evidence|results?|numbers) (?:says?|shows?|tells?)\b"

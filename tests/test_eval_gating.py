@@ -149,7 +149,10 @@ def test_review_needs_url_and_model() -> None:
 
 
 # Own candidates on other topics than the development set, over all reasons.
-@pytest.mark.parametrize("name", ["gate/holdout.jsonl", "gate/wordings.jsonl"])
+OWN = ["holdout", "wordings", "blind_a", "blind_b", "blind_c", "blind_d"]
+
+
+@pytest.mark.parametrize("name", [f"gate/{name}.jsonl" for name in OWN])
 def test_rules_on_own_candidates(name: str) -> None:
     judging = Judging(evaluation_embedder(""))
     done = [judging.judged(parse_candidate(one)) for one in load_rows(name)]
