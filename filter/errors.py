@@ -9,6 +9,7 @@ LessonsError
 └── StoreError
     ├── StoreUnreachable
     ├── StoreMissing
+    ├── AnswerTooLarge
     ├── StoreLocked
     ├── StoreDamaged
     └── EmbeddingMismatch
@@ -51,6 +52,10 @@ class StoreUnreachable(StoreError):
 
 class StoreMissing(StoreError):
     """The server answers, but has no such tenant, database or collection."""
+
+
+class AnswerTooLarge(StoreError):
+    """The store's server answers with more than is taken at once; asking for less may help."""
 
 
 class StoreLocked(StoreError):

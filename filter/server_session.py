@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from lessons_loop.filter.errors import StoreError, StoreUnreachable
+from lessons_loop.filter.errors import AnswerTooLarge, StoreUnreachable
 
 
 class BoundedSession:
@@ -31,7 +31,7 @@ class BoundedSession:
         self._transport = httpx.HTTPTransport(limits=httpx.Limits(keepalive_expiry=40.0))
 
     def request(self, method: str, url: str, *, params: Any = None, content: Any = None) -> Any:
-        """Return the whole answer; raise StoreUnreachable, StoreError, httpx's TransportError."""
+        """Return the answer; raise StoreUnreachable, AnswerTooLarge, httpx's TransportError."""
         import httpx
 
         extensions = {"timeout": httpx.Timeout(self.seconds).as_dict()}
@@ -59,13 +59,13 @@ class BoundedSession:
 
 
 def read_bounded(chunks: Iterator[bytes], seconds: float, limit: int) -> bytes:
-    """Return the joined chunks; raise StoreUnreachable, StoreError beyond a limit."""
+    """Return the joined chunks; raise StoreUnreachable, AnswerTooLarge beyond a limit."""
     deadline = time.monotonic() + seconds
     body = bytearray()
     for chunk in chunks:
         body += chunk
         if len(body) > limit:
-            raise StoreError(f"the server's answer has more than {limit // 2**20} MiB")
+            raise AnswerTooLarge(f"the server's answer has more than {limit // 2**20} MiB")
         if time.monotonic() > deadline:
             raise StoreUnreachable(f"the server's answer took more than {seconds:g} s")
     return bytes(body)

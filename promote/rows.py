@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.errors import (
+    AnswerTooLarge,
     LessonsError,
     StoreDamaged,
     StoreError,
@@ -133,11 +134,20 @@ def space_of(collection: Any) -> str:
 
 
 def read_rows(collection: Any) -> Iterator[Stored]:
-    """Yield all rows in pages of at most 2,000, oldest first."""
-    offset = 0
+    """Yield all rows in pages of at most 1,000, oldest first; of huge ones in smaller pages.
+
+    Whoever may append to staging may make rows of 40 MiB: they shall not end the gate's runs.
+    """
+    offset, most = 0, PAGE
     while True:
-        with chroma_errors(collection.name):
-            page = collection.get(limit=PAGE, offset=offset, include=["documents", "metadatas"])
+        try:
+            with chroma_errors(collection.name):
+                page = collection.get(limit=most, offset=offset, include=["documents", "metadatas"])
+        except AnswerTooLarge:
+            if most == 1:
+                raise
+            most = max(1, most // 10)
+            continue
         if not page["ids"]:
             return
         yield Stored(page["ids"], page["documents"], page["metadatas"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ import numpy as np
 import pytest
 import requests
 
-from lessons_loop.filter.errors import StoreError, StoreMissing, StoreUnreachable
+from lessons_loop.filter.errors import AnswerTooLarge, StoreError, StoreMissing, StoreUnreachable
+from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.promote.archive import ensure_archive
 from lessons_loop.promote.errors import Paused
 from lessons_loop.promote.rows import Row, pack, read_rows, write_rows
 from lessons_loop.promote.session import open_gate
-from support.chroma_server import ChromaServer, free_port, fresh_url
+from support.chroma_server import ChromaServer, free_port, fresh_url, prepare
 from support.gate import (
     candidate,
     gate,
@@ -326,6 +328,21 @@ def test_rows_beyond_the_payload_limit_go_in_parts(root: Path) -> None:
         write_rows(collection, rows, {})
         assert collection.count() == 450
         assert sum(len(page.ids) for page in read_rows(collection)) == 450
+
+
+@pytest.mark.parametrize(("limit", "rows"), [(150_000, 60), (4_000, 0)])
+def test_huge_rows_are_read_in_smaller_pages(store_url: str, limit: int, rows: int) -> None:
+    prepare(parse_server(store_url), "sql")
+    client: Any = open_server(parse_server(store_url), "staging", answer_limit=limit)
+    with closing(client):
+        collection = client.get_collection("sql-lessons-events", embedding_function=None)
+        ids = [f"row-{number}" for number in range(60)]
+        collection.add(ids=ids, documents=["x" * 5000] * 60, embeddings=[[1.0]] * 60)
+        if rows:
+            assert [id_ for page in read_rows(collection) for id_ in page.ids] == ids
+        else:
+            with pytest.raises(AnswerTooLarge, match="sql-lessons-events"):
+                next(read_rows(collection))
 
 
 def test_dry_run_sees_more_than_one_page(root: Path) -> None:
