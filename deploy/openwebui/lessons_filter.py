@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 92e9a898f0d4324febac65e5e4b0f3499bb0bc4c482b12e1a0ea1457e864120d
+source_digest: b262b27d71ce8e2ec4923b1cc8626772a0eedd3ab5e49259412566c285cb617b
 """
 
 from __future__ import annotations
@@ -115,6 +115,10 @@ class StoreUnreachable(StoreError):
 
 class StoreMissing(StoreError):
     """The server answers, but has no such tenant, database or collection."""
+
+
+class AnswerTooLarge(StoreError):
+    """The store's server answers with more than is taken at once; asking for less may help."""
 
 
 class StoreLocked(StoreError):
@@ -1214,7 +1218,7 @@ class BoundedSession:
         self._transport = httpx.HTTPTransport(limits=httpx.Limits(keepalive_expiry=40.0))
 
     def request(self, method: str, url: str, *, params: Any = None, content: Any = None) -> Any:
-        """Return the whole answer; raise StoreUnreachable, StoreError, httpx's TransportError."""
+        """Return the answer; raise StoreUnreachable, AnswerTooLarge, httpx's TransportError."""
         import httpx
 
         extensions = {"timeout": httpx.Timeout(self.seconds).as_dict()}
@@ -1242,13 +1246,13 @@ class BoundedSession:
 
 
 def read_bounded(chunks: Iterator[bytes], seconds: float, limit: int) -> bytes:
-    """Return the joined chunks; raise StoreUnreachable, StoreError beyond a limit."""
+    """Return the joined chunks; raise StoreUnreachable, AnswerTooLarge beyond a limit."""
     deadline = time.monotonic() + seconds
     body = bytearray()
     for chunk in chunks:
         body += chunk
         if len(body) > limit:
-            raise StoreError(f"the server's answer has more than {limit // 2**20} MiB")
+            raise AnswerTooLarge(f"the server's answer has more than {limit // 2**20} MiB")
         if time.monotonic() > deadline:
             raise StoreUnreachable(f"the server's answer took more than {seconds:g} s")
     return bytes(body)
@@ -3632,9 +3636,7 @@ EARLIER_WEIGHT = 0.5
 """What a word of an earlier turn of the user counts beside one of the last turn."""
 SELF_CONTAINED_TERMS = 3
 ELLIPTIC_TERMS = 5
-REFERRING_TERMS = 9
-"""Terms from which words that point back, or refer to something said (`about it`), are not
-enough: the last turn may be about anything."""
+"""Terms from which words that point back are not enough: the last turn may be about anything."""
 _WORDS = re.compile(r"\w+", re.UNICODE)
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _SWITCHES = re.compile(
@@ -3660,12 +3662,6 @@ _POINTS_BACK = re.compile(
     r"|mas|então|agora|só|também|isso|ess[ae]|mesm[oa]|aqui|não|sim)\b"
     r"|\b(?:а|и|но|тогда|теперь|только|тоже|это|этот|эта|эти|тот|там|нет|да)\b"
     r"|那|呢|也|还|同样|只|这|它|不|じゃあ|では|それ|その|これ|この|だけ|同じ|も",
-    re.IGNORECASE,
-)
-
-_REFERS = re.compile(
-    r"\b(?:about|of|with|from|for|in|to|by|on) (?:it|them|that|those|these|this|both)\b"
-    r"|\b(?:davon|daraus|darüber|dazu|dafür|damit|daran|darin)\b",
     re.IGNORECASE,
 )
 
@@ -3780,9 +3776,8 @@ def follow_up(question: Question) -> Asked:
     joined = (joined_turns(question.users, text), joined_turns(question.earlier, text))
     turns = ((text, 1.0), *((turn[:VIEW_LIMIT], EARLIER_WEIGHT) for turn in question.users))
     said_more = len(terms(text))
-    points_back = said_more < ELLIPTIC_TERMS and _POINTS_BACK.search(text)
-    refers = said_more < REFERRING_TERMS and _REFERS.search(text)
-    certain = bool(points_back or refers) or said_more < SELF_CONTAINED_TERMS
+    points_back = bool(_POINTS_BACK.search(text)) and said_more < ELLIPTIC_TERMS
+    certain = points_back or said_more < SELF_CONTAINED_TERMS
     return Asked((text, *joined), FollowUp(turns, certain))
 
 
@@ -5055,17 +5050,14 @@ TOPIC_SHARE = 0.6
 """What the topic counts in how good a follow-up's best lesson is."""
 LEAST_LEANING = 1.0
 """Standard deviations above the mean of all lessons from which the last turn goes on."""
-STAY_MARGIN = 0.15
+STAY_MARGIN = 0.1
 """How much better than the best shown lesson a new one must fit before a full block changes.
 
-Short follow-ups make near-equals swap places, and each change costs the provider's prompt
-cache the whole chat. Measured on ten-turn chats against 0.1: two to three points more of the
-prompt repeated, and the best lesson shown as often; 0.2 loses it on one turn in thirty more.
+Short follow-ups make near-equals swap places (measured: by up to 0.06; a lesson for what is newly
+asked leads by 0.2 and more), and each change costs the provider's prompt cache the whole chat.
 """
-ROOM_MARGIN = 0.12
+ROOM_MARGIN = 0.05
 """The same where the block has room, so that nothing leaves for the new lesson."""
-NEWCOMERS = 2
-"""Lessons that push others out at one change: what served the chat so far often serves again."""
 
 
 class Judged(NamedTuple):
@@ -5147,23 +5139,25 @@ def select(
 ) -> tuple[Curated, ...]:
     """Return the lessons to show, in the order to show them.
 
-    `shown` are the keys this chat shows now: they stay as they are until a new lesson
-    fits clearly better. Then few come in and few go; new ones come behind, ordered by
-    key, so that the same lessons always give the same bytes (ties in scores would not).
+    `shown` are keys this chat has seen: they stay as they are until a new lesson
+    fits clearly better. Then they keep their place while they score above half the
+    floor; new ones come behind, ordered by key, so that the same lessons always give
+    the same bytes (ties in scores would not).
     """
+    wanted = best_places(scores, floor, 40 * max(top_k, 1))
     known = [index.places[key] for key in shown if key in index.places]
-    fresh = _fitting(index, best_places(scores, floor, 40 * max(top_k, 1)), top_k, token_budget)
-    new = [place for place in fresh if place not in known]
-    joined = _fitting(index, [*known, *new[:1]], top_k, token_budget)
+    fresh = _fitting(index, wanted, top_k, token_budget) if known else []
+    joined = _fitting(index, [*known, *fresh], top_k, token_budget)
     whole = joined[: len(known)] == known  # the admin's limits may be lower now
     room = whole and len(joined) > len(known)
     margin = ROOM_MARGIN if room else STAY_MARGIN
-    if known and whole and stays(index, scores, known, new, floor, margin):
+    if whole and stays(index, scores, known, fresh, floor, margin):
         return tuple(index.lesson(place) for place in known)
-    keep = [place for place in known if scores[place] >= STICKY_SHARE * floor]
-    keep.sort(key=lambda place: -float(scores[place]))
-    leading = [] if room else [*contradicting(index, new, known), *new[:NEWCOMERS]]
-    order = dict.fromkeys([*leading, *keep, *fresh])
+    keep = sorted(
+        (p for p in known if scores[p] >= STICKY_SHARE * floor and (room or p not in wanted)),
+        key=lambda place: -float(scores[place]),
+    )
+    order = [*keep, *fresh] if room else [*wanted, *keep]
     chosen = _fitting(index, order, top_k, token_budget)
     seats = {key: seat for seat, key in enumerate(shown)}
     ordered = sorted(chosen, key=lambda p: (seats.get(index.keys[p], len(seats)), index.keys[p]))
@@ -5174,25 +5168,21 @@ def stays(
     index: RecallIndex,
     scores: Scores,
     known: Sequence[int],
-    new: Sequence[int],
+    fresh: Sequence[int],
     floor: float,
     margin: float,
 ) -> bool:
-    """Say whether the shown lessons do for this question; `new` are what it would get beside.
+    """Say whether the shown lessons do for this question; `fresh` is what it would get anew.
 
     A lesson that says otherwise than a shown one always counts as better.
     """
-    best = max(float(scores[place]) for place in known)
+    best = max((float(scores[place]) for place in known), default=-1.0)
+    new = [place for place in fresh if place not in known]
     if not new:
         return best >= STICKY_SHARE * floor
-    if best < floor or contradicting(index, new, known):
+    if best < floor or any(twins(index, place, other) for place in new for other in known):
         return False
     return float(scores[new[0]]) <= best + margin
-
-
-def contradicting(index: RecallIndex, new: Sequence[int], known: Sequence[int]) -> list[int]:
-    """Return the new lessons that repeat or contradict a shown one."""
-    return [place for place in new if any(twins(index, place, other) for other in known)]
 
 
 def best_places(scores: Scores, floor: float, most: int) -> list[int]:
