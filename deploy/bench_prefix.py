@@ -3,16 +3,19 @@
 A provider's prompt cache reuses the longest common start of two requests. Each chat
 goes through the real filter (inlet and request hook), with the shipped seeds and
 MiniLM, and is put together as Open WebUI 0.12.4 sends it: system messages merged in
-front. Covered: bytes of the messages. Not covered: tool definitions, which stand in
-front of them and never change, and what a provider's cache makes of the bytes.
+front. Beside it stands how often the block holds the best lesson for the turn: a
+block that never changed would keep every prefix and serve nobody. Covered: bytes of
+the messages. Not covered: tool definitions, which stand in front of them and never
+change, and what a provider's cache makes of the bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -33,6 +36,8 @@ from lessons_loop.promote.publish import Edition, publish
 from lessons_loop.seeds.load import read_seeds, shipped_domains
 
 DOMAIN = "sql"
+LESSON = re.compile(r"^- \[(\w+)\] Trigger: ", re.MULTILINE)
+"""A lesson's line in the block."""
 Message = dict[str, Any]
 Messages = list[Message]
 PROMPT = (
@@ -60,6 +65,8 @@ class Sent(NamedTuple):
 
     chat: BenchChat
     requests: list[bytes]
+    best_shown: Sequence[bool] = ()
+    """Of each turn that any lesson fits: whether the block holds the best one."""
 
 
 class PrefixBench:
@@ -68,9 +75,10 @@ class PrefixBench:
     def __init__(self, root: Path, embedder: Embedder) -> None:
         self.embedder = embedder
         publish_seeds(root, embedder)
-        self.plugin = Filter()
+        self.plugin, self.nearest = Filter(), Filter()
         settings = {"store": str(root), "domains": DOMAIN, "recall_timeout_ms": 20_000}
         self.plugin.valves = Filter.Valves.model_validate(settings)
+        self.nearest.valves = Filter.Valves.model_validate(settings | {"top_k": 1})
         state = SimpleNamespace(EMBEDDING_FUNCTION=self._embed, MODELS={})
         self.request = SimpleNamespace(app=SimpleNamespace(state=state))
 
@@ -81,14 +89,17 @@ class PrefixBench:
         """Hold the chat; without `lessons` the filter is left out."""
         history: Messages = [{"role": "system", "content": PROMPT}]
         requests: list[bytes] = []
+        best_shown: list[bool] = []
         for number, question in enumerate(chat.turns):
             history.append({"role": "user", "content": question})
             metadata: dict[str, Any] = {"chat_id": name, "user_message": history[-1]}
             body: dict[str, Any] = {"model": "m", "messages": list(history)}
             if lessons:
+                best = await self._best(body, metadata)
                 body = await self.plugin.inlet(
                     body=body, __metadata__=metadata, __request__=self.request
                 )
+                best_shown += [best <= named_in(body)] if best else []
             for reply in replies(question, number, tools=chat.tools):
                 if lessons:
                     body = await self.plugin.request(body=body, __metadata__=metadata)
@@ -96,7 +107,21 @@ class PrefixBench:
                 requests.append(serialised(body["messages"]))
                 body["messages"] += reply
                 history += reply
-        return Sent(chat, requests)
+        return Sent(chat, requests, best_shown)
+
+    async def _best(self, body: dict[str, Any], metadata: Mapping[str, Any]) -> set[str]:
+        """Return the one lesson that fits best, asked as if the chat had been shown none."""
+        unknown = {"user_message": metadata["user_message"]}
+        asked = await self.nearest.inlet(
+            body=dict(body), __metadata__=unknown, __request__=self.request
+        )
+        return named_in(asked)
+
+
+def named_in(body: Mapping[str, Any]) -> set[str]:
+    """Return the references of the lessons in a request."""
+    system = [str(m["content"]) for m in body["messages"] if m["role"] == "system"]
+    return set(LESSON.findall("\n".join(system)))
 
 
 def publish_seeds(root: Path, embedder: Embedder) -> None:
@@ -190,4 +215,14 @@ def compared(name: str, without: Sequence[Sent], given: Sequence[Sent], kind: st
         spread(f"prefix kept, {name}: per chat", [share([sent]) for sent in ours], unit="%"),
         spread("  without lessons", [share([sent]) for sent in plain], unit="%"),
         Figure("  all bytes, of that without", low, low, low, len(pairs), ">= 95", "%"),
+        *coverage(ours),
     ]
+
+
+def coverage(given: Sequence[Sent]) -> list[Figure]:
+    """Return on how many of the turns with a fitting lesson the block held the best one."""
+    held = [shown for sent in given for shown in sent.best_shown]
+    if not held:
+        return []
+    low = 100 * sum(held) / len(held)
+    return [Figure("  turns with the best lesson shown", low, low, low, len(held), unit="%")]

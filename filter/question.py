@@ -29,12 +29,15 @@ EARLIER_WEIGHT = 0.5
 """What a word of an earlier turn of the user counts beside one of the last turn."""
 SELF_CONTAINED_TERMS = 3
 ELLIPTIC_TERMS = 5
-"""Terms from which words that point back are not enough: the last turn may be about anything."""
+REFERRING_TERMS = 9
+"""Terms from which words that point back, or refer to something said (`about it`), are not
+enough: the last turn may be about anything."""
 _WORDS = re.compile(r"\w+", re.UNICODE)
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _SWITCHES = re.compile(
     r"\b(?:something else|on another note|by the way|btw|(?:change|switch)\w* (?:of |the )*topics?"
     r"|(?:an?other|different|new|unrelated) (?:topic|question|subject|thing|matter)"
+    r"|other (?:topic|subject)"
     r"|(?:etwas|was) ander(?:e|em)s|ander(?:e|es) (?:frage|thema)|übrigens|nebenbei|themenwechsel"
     r"|autre (?:question|sujet|chose)|au fait|rien à voir|otr[oa] (?:cosa|pregunta|tema)|por cierto"
     r"|cambiando de tema|outr[oa] (?:coisa|pergunta|assunto)|a propósito"
@@ -55,6 +58,12 @@ _POINTS_BACK = re.compile(
     r"|mas|então|agora|só|também|isso|ess[ae]|mesm[oa]|aqui|não|sim)\b"
     r"|\b(?:а|и|но|тогда|теперь|только|тоже|это|этот|эта|эти|тот|там|нет|да)\b"
     r"|那|呢|也|还|同样|只|这|它|不|じゃあ|では|それ|その|これ|この|だけ|同じ|も",
+    re.IGNORECASE,
+)
+
+_REFERS = re.compile(
+    r"\b(?:about|of|with|from|for|in|to|by|on) (?:it|them|that|those|these|this|both)\b"
+    r"|\b(?:davon|daraus|darüber|dazu|dafür|damit|daran|darin)\b",
     re.IGNORECASE,
 )
 
@@ -169,8 +178,9 @@ def follow_up(question: Question) -> Asked:
     joined = (joined_turns(question.users, text), joined_turns(question.earlier, text))
     turns = ((text, 1.0), *((turn[:VIEW_LIMIT], EARLIER_WEIGHT) for turn in question.users))
     said_more = len(terms(text))
-    points_back = bool(_POINTS_BACK.search(text)) and said_more < ELLIPTIC_TERMS
-    certain = points_back or said_more < SELF_CONTAINED_TERMS
+    points_back = said_more < ELLIPTIC_TERMS and _POINTS_BACK.search(text)
+    refers = said_more < REFERRING_TERMS and _REFERS.search(text)
+    certain = bool(points_back or refers) or said_more < SELF_CONTAINED_TERMS
     return Asked((text, *joined), FollowUp(turns, certain))
 
 

@@ -18,6 +18,7 @@ from lessons_loop.deploy.bench_prefix import (
     Sent,
     bench_chats,
     common_start,
+    coverage,
     prefix_figures,
     repeated,
     share,
@@ -58,12 +59,20 @@ def test_prefix_without_lessons_is_whole_and_with_lessons_below():
     found = named(prefix_figures([CHAT], HashEmbedder(384)))
     assert found["  without lessons"].low == 100.0
     assert 0 < found["  all bytes, of that without"].median <= 100.0
+    assert 0 <= found["  turns with the best lesson shown"].median <= 100.0
 
 
 def test_prefix_share_is_what_the_next_request_repeats():
     sent = Sent(CHAT, [b"abcd", b"abXdef", b"abXdefgh"])
     assert repeated(sent.requests) == (8, 10)
     assert share([sent]) == 80.0
+
+
+def test_best_lesson_is_counted_over_the_turns_that_have_one():
+    given = [Sent(CHAT, [b"a"], [True, False]), Sent(CHAT, [b"a"], [True, True]), Sent(CHAT, [])]
+    (figure,) = coverage(given)
+    assert (figure.median, figure.runs) == (75.0, 4)
+    assert coverage([Sent(CHAT, [b"a"])]) == []
 
 
 @pytest.mark.parametrize(

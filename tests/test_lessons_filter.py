@@ -202,6 +202,21 @@ def test_blocks_of_a_chat_stay_the_same_bytes(root):  # T-03
     assert len({tuple(found) for found in asyncio.run(scene())}) == 1
 
 
+def test_left_subject_does_not_come_back_with_a_short_follow_up(root):
+    chat, said = Chat(root), [ASKED, "812 hours."]
+
+    async def scene():
+        yield blocks(await chat.inlet(body=turns(*said[:1])))
+        said.extend(["Recommend three board games for rainy afternoons with children", "Chess."])
+        yield blocks(await chat.inlet(body=turns(*said[:3])))
+        yield blocks(await chat.inlet(body=turns(*said, "more")))
+
+    async def all_blocks():
+        return [len(found) async for found in scene()]
+
+    assert asyncio.run(all_blocks()) == [1, 0, 0]
+
+
 def hanging_app():
     return app_with(EMBEDDER, delay=3600)
 

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lessons_loop.filter.question import VIEW_LIMIT, Question, read_question, views
+from lessons_loop.filter.question import (
+    VIEW_LIMIT,
+    Question,
+    only_thanks,
+    read_question,
+    since,
+    views,
+)
 
 PARTS = [
     {"type": "text", "text": "Why is this pipeline red?"},
@@ -108,11 +115,38 @@ def test_announced_change_of_topic_stands_alone(text: str) -> None:
         ("Und für die andere Maschine?", True),
         ("Recommend three board games for a rainy afternoon", False),
         ("Qual capital australiana recomendas visitar?", False),
+        ("Please write a short mail to the site manager about it.", True),
+        ("They will now ask why I left the last job at the museum", False),
     ],
 )
 def test_pointing_back_is_told_from_a_full_question(text: str, certain: bool) -> None:
     asked = views(Question(text, ("hours of SN-1?", "812."), ("hours of SN-1?",)))
     assert asked.follow_up is not None and asked.follow_up.certain is certain
+
+
+def test_announced_change_leaves_the_turns_before_it_out():
+    messages = [user("SN-1?"), assistant("812."), user("Other topic: soup?"), assistant("Leeks.")]
+    found = read_question([*messages, user("without cream")], None)
+    assert found == Question(
+        "without cream", ("Other topic: soup?", "Leeks."), ("Other topic: soup?",)
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "earlier"),
+    [("soup?", ("soup?", "Leeks.")), ("gone by an edit", ("SN-1?", "812.", "soup?", "Leeks."))],
+)
+def test_turns_before_another_subject_are_left_out(first: str, earlier: tuple[str, ...]) -> None:
+    question = Question("more", ("SN-1?", "812.", "soup?", "Leeks."), ("SN-1?", "soup?"))
+    assert since(question, first) == Question("more", earlier, earlier[::2])
+
+
+def test_thanks_before_a_question_without_spaces_ask() -> None:
+    for text in (
+        "谢谢。周末想带孩子去公园野餐，带什么吃的好？",
+        "谢谢。周末想带孩子去公园野餐和游泳",
+    ):
+        assert not only_thanks(Question(text, ("SN-1?", "812."), ("SN-1?",)))
 
 
 def test_characters_count_as_words_without_spaces() -> None:

@@ -59,6 +59,11 @@ def test_room_is_filled_without_sending_anything_away(index):
     assert recalled(index, [0.4, 0.9, 0.8, 0.7], shown=[0], top_k=3)[0] == 0
 
 
+def test_few_go_for_a_new_lesson(index):
+    found = recalled(index, [0.45, 0.3, 0.4, 0.45 + STAY_MARGIN + 0.01], shown=[0, 1, 2], top_k=3)
+    assert found == [0, 2, 3]
+
+
 def test_weak_lesson_stays_while_another_one_fits(index):
     assert recalled(index, [0.5, 0.0, 0.0, 0.0], shown=[1, 0]) == [1, 0]
 
