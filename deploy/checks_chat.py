@@ -162,7 +162,8 @@ def valve_findings(facts: HostFacts, store: str, domains: Sequence[str]) -> list
         found.append(Finding("domains", Level.WARNING, text, remedy))
     if valves.store.strip() and store and not same_store(valves.store, store):
         text = f"the plugin's valve names another one: {shown_store(valves.store)}"
-        found.append(Finding("plugin's store", Level.WARNING, text))
+        remedy = "pass that one as --store, or give the plugin yours: lessons install --store"
+        found.append(Finding("plugin's store", Level.WARNING, text, remedy))
     return found
 
 
@@ -184,10 +185,15 @@ def shown_store(setting: str) -> str:
 
 def recall_finding(valves: LessonsValves) -> Finding:
     """Say whether questions get lessons."""
+    on = "lessons install --set recall_enabled=true"
     if not valves.recall_enabled:
-        return Finding("recall", Level.WARNING, "switched off by the valve recall_enabled")
+        return Finding("recall", Level.WARNING, "switched off by a valve", on)
     if not (valves.top_k and valves.token_budget):
-        return Finding("recall", Level.WARNING, "switched off: top_k or token_budget is 0")
+        text, default = (
+            "switched off: top_k or token_budget is 0",
+            "--set top_k= --set token_budget=",
+        )
+        return Finding("recall", Level.WARNING, text, f"lessons install {default}")
     floor = valves.floor()
     told = "calibrated floor" if floor is None else f"floor {floor:g}"
     return Finding("recall", Level.OK, f"on: at most {valves.top_k} lessons, {told}")

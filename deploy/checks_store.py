@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lessons_loop.deploy.checks import Finding, Level
+from lessons_loop.deploy.checks import Finding, Level, many
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.server import is_server, parse_server
 from lessons_loop.filter.spool import SPOOL_LIMIT
@@ -26,6 +26,7 @@ STATUS_SECONDS = 60.0
 RUN_DAYS = 8
 """The gate runs weekly: a day over is late."""
 SPOOL_HOURS = 1
+BACKUP = "restore the state directory from a backup"
 _COMMAND = re.compile(r"`(lessons [^`]+)`")
 
 
@@ -137,15 +138,15 @@ def read_status_child(
 def status_findings(status: Mapping[str, Any], now: datetime | None = None) -> list[Finding]:
     """Say what a store holds and what is wrong with it."""
     problems = [problem_finding(str(text), status) for text in status["problems"]]
+    problems = [one for one in problems if one.check != "salt"]  # `salt_finding` says it
     bad = {finding.check for finding in problems}
     found = [domain_finding(domain) for domain in status["domains"] if domain["domain"] not in bad]
     if not status["domains"] and not problems:
         remedy = f"lessons init --store {shlex.quote(str(status['store']))}"
         found.append(Finding("lessons", Level.PROBLEM, "the store has no domain", remedy))
     if status["ledger_verified"] and "ledger" not in bad:
-        count = status["ledger_lines"]
-        lines = f"verified, {count} line{'' if count == 1 else 's'}"
-        found.append(Finding("ledger", Level.OK, lines))
+        lines = many(status["ledger_lines"], "line")
+        found.append(Finding("ledger", Level.OK, f"verified, {lines}"))
     elif status["ledger_lines"] is None:
         found.append(Finding("ledger", Level.NOT_CHECKED, "could not be read"))
     found.append(run_finding(str(status["last_run"]), now or datetime.now(UTC)))
@@ -164,14 +165,15 @@ def problem_finding(text: str, status: Mapping[str, Any]) -> Finding:
         said = said.removesuffix(f": run {command.group()}")
     # a gate at work is no fault, though it keeps others from reading
     level = Level.WARNING if " is held by " in said else Level.PROBLEM
-    return Finding(check, level, said, command[1] if command else "")
+    remedy = BACKUP if check == "ledger" else ""
+    return Finding(check, level, said, command[1] if command else remedy)
 
 
 def domain_finding(domain: Mapping[str, Any]) -> Finding:
     """Say what one domain holds."""
     text = (
-        f"{domain['curated']} curated, all published; {domain['candidates']} candidates,"
-        f" {domain['held']} held"
+        f"{domain['curated']} curated, all published;"
+        f" {many(domain['candidates'], 'candidate')}, {domain['held']} held"
     )
     if domain["unreadable"]:
         text += f", {domain['unreadable']} unreadable rows in staging"
@@ -204,7 +206,7 @@ def spool_finding(status: Mapping[str, Any], hours: float, store: str) -> Findin
     if bad:
         text = f"{count} records wait; {bad} unreadable files are kept in spool/bad"
         return Finding("spool", Level.WARNING, text)
-    return Finding("spool", Level.OK, f"{count} records wait for staging")
+    return Finding("spool", Level.OK, f"{many(count, 'record')} waiting for staging")
 
 
 def salt_finding(there: bool, path: Path, environ: Mapping[str, str]) -> Finding:
@@ -213,4 +215,6 @@ def salt_finding(there: bool, path: Path, environ: Mapping[str, str]) -> Finding
         return Finding("salt", Level.OK, "LESSONS_SALT is set")
     if there:
         return Finding("salt", Level.OK, "there")
-    return Finding("salt", Level.PROBLEM, f"{path} is missing", "lessons init, or restore the file")
+    text = f"{path} is missing; with a new one people counted before count again"
+    remedy = "restore it, or run `lessons init` with the same --store and --domain"
+    return Finding("salt", Level.PROBLEM, text, remedy)

@@ -28,6 +28,7 @@ CHROMADB = ((1, 5, 9), (1, 6))
 """Versions of chromadb the store's files and calls are known for: from, below."""
 FILE_SECONDS = 10.0
 SERVER_SECONDS = 20.0
+SERVER_DOWN = "start the server, or correct --store (LESSONS_STORE)"
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,8 @@ def store_part(settings: Settings, answers: Mapping[str, Answer]) -> list[Findin
         text = "no store given"
         return [Finding("store", Level.NOT_CHECKED, text, "pass --store or set LESSONS_STORE")]
     looked = answers.get("files") or answers["server"]
-    remedy = "" if is_server(settings.store) else init_command(settings)
+    down = SERVER_DOWN if "does not answer" in looked.error else ""
+    remedy = down if is_server(settings.store) else init_command(settings)
     if looked.error:
         return [unanswered("store", looked, remedy)]
     place = place_findings(settings, looked.value)

@@ -26,12 +26,19 @@ def render_findings(findings: Sequence[Finding], width: int = 80) -> str:
 
 def finding_lines(finding: Finding, width: int) -> list[str]:
     """Return one finding: level, check and text side by side, the remedy below."""
-    head = f"{finding.level.value:<{LEVEL_WIDTH}}  {finding.check[:CHECK_WIDTH]:<{CHECK_WIDTH}}  "
-    text = " ".join(plain(finding.text).split())
-    lines = wrapped(text, width, head, INDENT)
+    head = f"{finding.level.value:<{LEVEL_WIDTH}}  {finding.check}"
+    lines = beside(head, finding.text, width, len(INDENT))
     if finding.remedy:
         lines += remedy_lines(" ".join(plain(finding.remedy).split()), width)
     return lines
+
+
+def beside(head: str, text: str, width: int, column: int) -> list[str]:
+    """Return a text beside its head, from `column` on; below it where the head is too long."""
+    shown, indent = " ".join(plain(text).split()), " " * column
+    if len(head) + 2 <= column:
+        return wrapped(shown, width, head.ljust(column), indent)
+    return [head, *wrapped(shown, width, indent, indent)]
 
 
 def remedy_lines(remedy: str, width: int) -> list[str]:

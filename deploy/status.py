@@ -8,19 +8,21 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lessons_loop.deploy.doctor_render import wrapped
+from lessons_loop.deploy.checks import many
+from lessons_loop.deploy.doctor_render import beside
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.published import read_published
 from lessons_loop.filter.server import ServerAddress
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.render import plain
 from lessons_loop.promote.server_place import ServerStore
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
 from lessons_loop.promote.state import existing_store, locate
 
 DECAY = "no decay signal yet"
 SHOWN_PROBLEMS = 3
+COLUMN = 13
+"""Where the texts begin."""
 
 
 @dataclass
@@ -75,13 +77,16 @@ def read_status(store: str, state: Path | None, domains: Sequence[str]) -> Store
         return read_server_status(store, state, domains)
     bad = len(list((paths.spool / "bad").glob("*"))) if paths.spool.is_dir() else 0
     found = StoreStatus(str(paths.root), [], Spool(paths).waiting(), bad)
-    for name in domains or domains_of(paths):
+    names = list(domains or domains_of(paths))
+    for name in names:  # grows: a domain whose published file is gone is known to the gate alone
         domain = DomainStatus(name)
         found.domains.append(domain)
         read_published_part(paths, domain, found.problems)
         try:
             with open_gate(GateSettings(store, name, state, dry_run=True)) as session:
                 read_gate_part(session, domain, found)
+                kept = {header.domain for header in session.holdings.headers()}
+            names += () if domains else sorted(kept - {*names})
         except LessonsError as error:
             found.problems.append(f"{name}: {error}")
     if not paths.salt.is_file() and not os.environ.get("LESSONS_SALT", "").strip():
@@ -176,24 +181,23 @@ def render_status(found: StoreStatus, width: int = 80) -> str:
     lines = [("store", found.store)]
     for domain in found.domains:
         lines += domain_lines(domain)
-    spool = f"{found.spool} records wait for staging"
+    spool = f"{many(found.spool, 'record')} waiting for staging"
     spool = spool if found.spool is not None else "in Open WebUI's own data folder"
     lines.append(("spool", spool + (f", {found.spool_bad} unreadable" if found.spool_bad else "")))
     lines.append(("last run", found.last_run or "none"))
     verified = "verified" if found.ledger_verified else "NOT verified"
     known = found.ledger_lines is not None
-    lines.append(("ledger", f"{found.ledger_lines} lines, {verified}" if known else "not read"))
+    count = many(found.ledger_lines, "line")
+    lines.append(("ledger", f"{count}, {verified}" if known else "not read"))
     lines.append(("decay", found.decay))
     lines += [("problem", problem) for problem in found.problems]
-    shown = [(f"{label:<12} ", " ".join(plain(text).split())) for label, text in lines]
-    rows = [row for head, text in shown for row in wrapped(text, width, head, " " * len(head))]
-    return "\n".join(rows)
+    return "\n".join(row for head, text in lines for row in beside(head, text, width, COLUMN))
 
 
 def domain_lines(domain: DomainStatus) -> list[tuple[str, str]]:
     """Return one domain's lines."""
     counts = f"{shown(domain.curated)} curated ({shown(domain.published)} published)"
-    staged = f"{shown(domain.candidates)} candidates, {shown(domain.held)} held"
+    staged = f"{many(domain.candidates, 'candidate')}, {shown(domain.held)} held"
     unreadable = f", {domain.unreadable} unreadable rows" if domain.unreadable else ""
     floor = "" if domain.floor is None else f", floor {domain.floor:.2f}"
     none = "none: recall is lexical" if domain.published else "none before the first lesson"

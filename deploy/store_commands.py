@@ -134,6 +134,7 @@ def verify(
 
     Example: lessons verify --store ./lessons
     """
+    from lessons_loop.deploy.checks import many
     from lessons_loop.promote.session import GateSettings, open_gate
     from lessons_loop.promote.state import existing_store
 
@@ -143,7 +144,7 @@ def verify(
         problems = session.ledger.verify()
         count = len(session.ledger.entries())
     if as_json or not problems:
-        line = f"the ledger verifies: {count} lines, every payload present"
+        line = f"the ledger verifies: {many(count, 'line')}, every payload present"
         content = {"verified": not problems, "lines": count, "problems": problems}
         tell([line], content, as_json)
     if problems:

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from lessons_loop.deploy.checks import Answer, Finding, Level, Probe, run_probes, unanswered
+from lessons_loop.deploy.checks_store import problem_finding
 from lessons_loop.deploy.doctor_render import as_content, finding_lines, render_findings
 from lessons_loop.filter.errors import StoreError
 
@@ -48,6 +49,18 @@ def test_findings_are_aligned_and_fit(width: int) -> None:
     assert all(len(line) <= width for line in lines)
     assert lines[0].startswith("problem      store           the store")
     assert lines[1].startswith(" " * 29)
+
+
+def test_long_name_is_shown_whole_above_its_text() -> None:
+    names = ["gateway-runbook-north", "gateway-runbook-south"]
+    shown = [finding_lines(Finding(name, Level.OK, "8 curated"), 80) for name in names]
+    assert shown == [[f"ok           {name}", " " * 29 + "8 curated"] for name in names]
+
+
+def test_edited_ledger_has_a_remedy() -> None:
+    finding = problem_finding("ledger: line 3: was edited", {"domains": []})
+    assert (finding.check, finding.text) == ("ledger", "line 3: was edited")
+    assert "backup" in finding.remedy
 
 
 def test_report_closes_with_the_counts() -> None:

@@ -127,10 +127,19 @@ def test_gate_at_work_is_no_problem(store: Path) -> None:
     assert findings["ledger"].level is Level.NOT_CHECKED
 
 
+def test_domain_without_published_file_is_told(store: Path) -> None:
+    assert run_here("init", "--store", str(store), "--domain", "kitchen").code == 0
+    (store / "published" / "sql.lessons").unlink()
+    findings = found(store)
+    assert findings["sql"].remedy == "lessons publish --domain sql"
+    assert findings["kitchen"].level is Level.OK
+
+
 def test_paused_gate_and_lost_salt_are_told(store: Path) -> None:
     (store / "salt").unlink()
     (store / "state" / "paused").touch()
     findings = found(store)
+    assert "restore it" in findings["salt"].remedy
     assert "salt" in bad(findings)
     assert any("paused" in finding.text for finding in findings.values())
 
