@@ -124,10 +124,13 @@ _WISHES = re.compile(
 )
 
 
+_LONG_REMARK = 6
+"""Words from which a last remark is no nod; an East Asian character is a third of one."""
 _SETTLES = re.compile(
-    r"\b(?:right|better|finally|bingo|there (?:we|you) go|there it is|yeah|yup|got it|makes sense"
-    r"|alles klar|verstanden|besser|endlich|d'accord|enfin|mieux|vale|listo|mejor|va bene|meglio"
-    r"|melhor|klopt)\b|👍|🎉|✅|👌",
+    r"\b(?:right|better|more like it|as it should|finally|bingo"
+    r"|there (?:we|you) go|there it is|yeah|yup|got it"
+    r"|makes sense|alles klar|verstanden|besser|endlich|d'accord|enfin|mieux|vale|listo"
+    r"|mejor|va bene|meglio|melhor|klopt)\b|👍|🎉|✅|👌",
     re.IGNORECASE,
 )
 _GOES_ON = re.compile(
@@ -228,10 +231,13 @@ def accepts(remark: str) -> bool:
 
 
 def gives_up(remark: str) -> bool:
-    """Say whether a last word after a correction is more than a few words and no agreement."""
+    """Say whether a last word after a correction is longer than a nod and no agreement."""
     agrees = accepts(remark) or _SETTLES.search(remark) or _WISHES.search(remark)
     asks = remark.rstrip().endswith(("?", "？"))
-    return not agrees and not asks and len(_REMARK_WORD.findall(remark)) >= 4
+    size = sum(
+        1 if len(word) > 1 or word.isascii() else 0.3 for word in _REMARK_WORD.findall(remark)
+    )
+    return not agrees and not asks and size >= _LONG_REMARK
 
 
 def says_more(remark: str) -> bool:

@@ -56,10 +56,12 @@ _ERROR_START = re.compile(
 )
 _DEMAND = re.compile(
     r"^\W{0,3}usage:|^[A-Za-z][^\n|{\[]{0,150}\b(?:(?:has|have|needs?) to be (?:\w+ed|run|set)"
-    r"|must (?:be|have|not be) |(?:is|are) required\b|not permitted\b|did you mean\b)",
+    r"|must (?:be|have|not be) |(?:is|are) required\b|not permitted\b|did you mean\b)"
+    r"|(?:^|[.\n])\s{0,3}(?:please )?(?:use|try) [^.\n]{1,80}"
+    r"\b(?:instead|to (?:restore|open|read|connect|load|decode|import))\b",
     re.IGNORECASE,
 )
-"""A first line that tells what the call lacked."""
+"""A first line that tells what the call lacked, or one that tells what to use instead."""
 _STRONG_LINE = re.compile(
     r"^(?:Traceback \(most recent|\w*(?:Error|Exception): |ERROR: |FATAL: |error: |panic: )",
     re.MULTILINE,

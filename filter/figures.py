@@ -77,7 +77,7 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
         return number in CONVERSIONS
     turn = reading.turns[first]
     if first in reading.own:
-        return True
+        return not _is_told_outcome(number, first, reading)
     if turn.role == "result":
         if not turn.failed and number in _LIMIT_NUMBERS:
             # a page size or cap, not a count of this one case
@@ -89,6 +89,15 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
     tested = any(result > first for result in reading.proofs.results)
     told = first in reading.proofs.accepted and number in _versions_named(part)
     return number in CONVERSIONS or told or (tested and len(number) <= 4)
+
+
+def _is_told_outcome(number: str, first: int, reading: Reading) -> bool:
+    """Say whether a user only told what should come out, a long number that then did."""
+    if len(number) < 5 or number in CONVERSIONS or number in _LIMIT_NUMBERS:
+        return False
+    called = any(number in reading.numbers[p] for p in reading.where("call"))
+    later = (p for p in reading.where("result") if p > first and not reading.turns[p].failed)
+    return not called and any(number in reading.numbers[p] for p in later)
 
 
 def _versions_named(part: str) -> frozenset[str]:

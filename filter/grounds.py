@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from lessons_loop.filter.cues import says_more
+from lessons_loop.filter.people import listed_people
 from lessons_loop.filter.proof import DOCUMENT_TOOLS
 from lessons_loop.filter.reading import Reading
 from lessons_loop.filter.terms import (
@@ -133,7 +134,11 @@ def label_fault(part: str, reading: Reading) -> str | None:
             return "one-off-number"
     if any(name in told and name not in own for name in full_names_in(part) + slashed_in(part)):
         return "tool-only"
-    return None
+    people = frozenset[str]().union(
+        *(listed_people(reading.texts[p]) for p in reading.where("result"))
+    )
+    known = set(re.findall(r"\w+", own))
+    return "tool-only" if (people - known).intersection(re.findall(r"\w+", part)) else None
 
 
 def quotes_symptom(name: Name, trigger: str, reading: Reading) -> bool:

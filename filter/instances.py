@@ -31,7 +31,9 @@ _PATH_INSTANCE = re.compile(
 )
 _FLAG_INSTANCE = re.compile(
     r"(?<![\w-])--(?:group|project|account|tenant|realm|customer|org|host|hostname|job|ticket|bucket"
-    r"|instance|device|serial)[= ][\"']?([\w.@-]{3,80})"
+    r"|instance|device|serial"
+    r"|(?!table|column|field|metric|index|dataset|topic|model)[a-z]{2,20}-name)"
+    r"[= ][\"']?([\w.@-]{3,80})"
 )
 _POD_INSTANCE = re.compile(r"\b(?:pods?|po|nodes?|jobs?)[ /]([a-z0-9][a-z0-9.]*-[a-z0-9.-]{2,80})")
 

@@ -79,7 +79,9 @@ NEITHER = [
     ("remark", "wanted"),
     [
         ("that is about double of what I expected", True),
-        ("ich frag lieber die Kollegen", True),
+        ("ich frag lieber die Kollegen vom Einkauf", True),
+        ("that looks more like it to me", False),
+        ("yes", False),
         ("right, that is the number", False),
         ("ok, and now by month", False),
         ("what about the other 12000 of them?", False),

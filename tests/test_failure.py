@@ -36,6 +36,7 @@ FAILED = [
     "gcc: fatal error: no input files\ncompilation terminated.",
     "tar: invalid option -- 'q'",
     "403 No valid crumb",
+    "The input is a custom-format dump.\nUse the other client to restore this dump.",
     "POD    REASON\nweb-1  failed\npay-1  OOMKilled\ndb-0   <none>\n",
     "POD    REASON\nweb-1  OOMKilled",
 ]
@@ -56,6 +57,7 @@ FINE = [
     "level: error is logged by 3 of 40 services",
     "status: invalid",
     "412 rows in set (0.08 sec)",
+    "found 0 vulnerabilities\nrun it again to see more, use --help for details",
     "404 Zeilen gelesen",
     "POD    REASON\nweb-1  <none>\npay-1  OOMKilled\ndb-0   <none>\n",
 ]

@@ -406,3 +406,29 @@ def test_numbers_before_a_unit_have_to_be_earned() -> None:
     found = reading(user("q"), *tool("sh", "Max=536870912", cmd="raise it to 600M"))
     assert number_fault("Raise it to 600M.", found, set(), False) is None
     assert number_fault("Raise it to 512M.", found, set(), False) == "one-off-number"
+
+
+def test_an_outcome_that_the_user_told_is_no_setting() -> None:
+    expected = user("the other system says 120331")
+    counted = tool("sql", "120331", q="SELECT uniq(visitor) FROM hits")
+    limited = tool("sql", "rows", q="SELECT a FROM hits LIMIT 120331")
+    text = "Expect 120331 in hits."
+    found = reading(user("q"), expected, *counted)
+    assert number_fault(text, found, set(), False) == "one-off-number"
+    assert number_fault(text, reading(user("q"), expected, *limited), set(), False) is None
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        '[{"Name": "Amanda Brenner", "n": 3}]',
+        "name|hours\nAmanda Brenner|141.5\n",
+        "id,employee\n7,Amanda Brenner\n",
+    ],
+)
+def test_a_name_that_a_result_lists_is_refused_alone_too(result: str) -> None:
+    text = "Ask Brenner for hours."
+    listed = tool("sql", result, q="SELECT x")
+    assert label_fault(text, reading(user("q"), *listed)) == "tool-only"
+    assert label_fault(text, reading(user("hours of Brenner?"), *listed)) is None
+    assert label_fault("Ask for hours.", reading(user("q"), *listed)) is None
