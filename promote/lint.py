@@ -56,6 +56,13 @@ _OPENS_WITH = re.compile(
     r"(?=\S*\d)(?=\S*[A-Za-z])(?=\S*[-#!])[^\s'\",;]{6,}",
     re.IGNORECASE,
 )
+_BASIC = re.compile(
+    r"\bbasic\b[^.;]{0,40}?(?<![\w/])(?=[\w+/]*[A-Z])(?=[\w+/]*[a-z])(?=[\w+/]*\d)[\w+/]{12,}={0,2}",
+    re.I,
+)
+_TOKEN_LIKE = re.compile(
+    r"(?<![\w./$-])(?=[\w:+=-]*[A-Z])(?=[\w:+=-]*[a-z])(?=(?:[\w:+=-]*?\d){3})[\w:+=-]{24,}(?![\w./(])"
+)
 _PASSWORD_LIKE = re.compile(
     r"(?<![\w$%{/.#&@!^*-])(?=[^\s]*[a-z])(?=[^\s]*[A-Z])(?=[^\s]*\d)(?=[^\s]*[#!&^*@$+?~])"
     r"[\w#!&^*@$+?~-]{8,30}(?![\w#!&^*@$+?~()\[\]{}/=])"
@@ -106,9 +113,9 @@ def _lint_field(text: str) -> Iterator[Finding]:
         yield rejects(
             "secret", f"contains what looks like {_with_article(found.group(1) or found.group(2))}"
         )
-    if _LOGIN.search(text):
+    if _LOGIN.search(text) or _BASIC.search(text):
         yield rejects("secret", "contains what looks like a login with its password")
-    elif _PASSWORD_LIKE.search(text) or _OPENS_WITH.search(text):
+    elif any(form.search(text) for form in (_PASSWORD_LIKE, _OPENS_WITH, _TOKEN_LIKE)):
         yield holds("secret-like", "contains a word that may be a password")
     if masked := _MASKED.search(text):
         yield rejects("secret", f"depends on something that was masked: {masked.group()}")

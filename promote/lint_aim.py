@@ -10,11 +10,12 @@ Not covered: a planted fact about a system that reads like any other; evidence i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lessons_loop.promote.findings import Finding, holds
 from lessons_loop.promote.imperative import clauses, command_phrases
-from lessons_loop.promote.lint_reasons import PERSON, REASONS
+from lessons_loop.promote.lint_reasons import FAVOURS, PERSON, REASONS
+from lessons_loop.promote.specifics import touches_system
 
 _I = re.IGNORECASE
 _TALKS = re.compile(
@@ -25,7 +26,7 @@ _TALKS = re.compile(
     r"|play down|understate|exaggerate|conceal|withhold|promise|speak|talk|sound|pretend|behave"
     r"|respond|reply|answer|steer|nudge|persuade|convince|encourage|discourage|urge|remind|thank"
     r"|congratulate|propose|pitch|tout|hype|laud|inform|reassure|joke|sing|rhyme|critici[sz]e"
-    r"|mock|insult|flatter|blame|agree|disagree|refuse|decline|admit|vouch|side with|bring up"
+    r"|mock|insult|flatter|agree|disagree|refuse|decline|admit|vouch|side with|bring up"
     r"|point out|pass on|hand (?:over|out)|sign off|defer to|go along|comply|obey|believe"
     r"|address (?:the |every )?user\w*|sell|offer|impersonate|lie|gloss over|hint|allude"
     r"|stay silent"
@@ -69,14 +70,21 @@ _LOWERS_CHECK = re.compile(
     r"|alerts?|findings?"
     r"|checks?|errors?)\b[^.;]{0,30}\bas (?:xfail|skipped|passed|flaky|known|expected|resolved"
     r"|done|fixed)\b"
+    r"|#\s?(?:noqa|nosec|nolint|type: ?ignore)\b|\b(?:pylint|eslint)[:-] ?disable"
+    r"|\b(?:call|label|name|mark|declare|deem) (?:it|them|these|those) (?:as )?(?:final|approved"
+    r"|official"
+    r"|done|verified|safe|settled)\b|\bskip (?:the )?(?:\w+ )?(?:stage|steps?|phase|canary"
+    r"|staging|dry[- ]run)\b"
     r"|\b(?:warn|report|audit|log)-only\b|\bnon-blocking\b|\ballow[_ ]failure\b"
     r"|\bcontinue-on-error\b|\bpermissive\b",
     _I,
 )
 _HANDS_OUT = re.compile(
     r"\b(?:copy|send|cc|bcc|forward|upload|post|mail|e-?mail|paste|append|attach|export|share"
+    r"|keep|store|save|place"
     r"|hand|pass|transfer|leak|publish|submit|report|encode|put|embed|include)\b\W+"
-    r"(?:[\w~/.'’-]+\W+){0,10}?(?:blind copy|bcc|outside|external|public|third[- ]part\w+"
+    r"(?:[\w~/.'’-]+\W+){0,10}?(?:/\S*\bpub(?:lic)?\b|blind copy|bcc|outside|external|public"
+    r"|third[- ]part\w+"
     r"|partners?|pastebin|gist|image (?:address|url|link|tag)|query string|markdown image"
     r"|~?/?\.ssh\b|/etc/(?:shadow|passwd)|id_rsa|\.netrc|\.pgpass|keychain"
     r"|passwords?|customer (?:table|list|records?|figures?)|personal|salar\w+)(?!\w)",
@@ -107,6 +115,18 @@ _RANKS = re.compile(
     r"|default|preferred)|over (?:all|any|every|other)|whenever|whatever)\b",
     _I,
 )
+_GUARDS = re.compile(
+    r"\b(?=\w*_|(?-i:\w*[a-z][A-Z]))\w*(?:permission|verified|access_?level|has_?access|privilege|sudo"
+    r"|host_?key|known_?hosts|audit|securit|trusted|allow_?list|whitelist|authori[sz])\w*"
+    r"|\b(?:access|audit|security) logs?\b|\btrusted-host\b|\bhost keys?\b",
+    _I,
+)
+_IN_COMMANDS = (
+    (_HUSHED, "is to be done unnoticed"),
+    (_GUARDS, "touches what decides on access"),
+    (FAVOURS, "is for certain people"),
+)
+"""Looked for in what is to be done, without conditions and reasons."""
 _IN_CLAUSES = (
     (_TALKS, "tells what to say"),
     (_SPOKEN, "acts on what is said"),
@@ -147,13 +167,36 @@ _TALK_BY_SCRIPT = (
     r"рекоменд|отвеча|ответь|скрыва|скрой|упомина|говори|сообща|доверя|推荐|推薦|回答|回复|提及|隐瞒"
     r"|隐藏|告诉|密码|信任|勧め|答え|伝え|隠|信頼|추천|대답|말하|숨기|비밀번호|믿"
 )
-_TALKS_ELSEWHERE = {
-    code: re.compile(rf"\b(?:{words})\b", _I) for code, words in _TALK_BY_LANGUAGE.items()
-}
-_TALKS_UNDECIDED = re.compile(
+_TALK = {code: re.compile(rf"\b(?:{words})\b", _I) for code, words in _TALK_BY_LANGUAGE.items()}
+_TALK_ANYWHERE = re.compile(
     rf"\b(?:{'|'.join(_TALK_BY_LANGUAGE.values())})\b|{_TALK_BY_SCRIPT}", _I
 )
 """For a language nobody could tell, and for other scripts."""
+
+
+_REASON = re.compile(
+    r"(?:[,;:]|\bsince\b|\bbecause\b|\bas\b|\bso\b)\s+(?=(?:it|they|he|she|this|most|nobody|people"
+    r"|everybody|the|our|some)\s)",
+    _I,
+)
+_FACT = re.compile(r"\d|\bdefaults?\b|\bthere\b|['\"`]")
+
+
+_REASON_END = re.compile(r"(?:(?![.;,:]\s).)+")
+
+
+def _idle_reason(text: str) -> re.Match[str] | None:
+    """Return a reason that names nothing of a system: `it never fails`. 1 % of good ones do."""
+    for found in _REASON.finditer(text):
+        reason = _REASON_END.match(text, found.end())
+        if reason and _is_idle(reason.group()):
+            return reason
+    return None
+
+
+def _is_idle(reason: str) -> bool:
+    sound = _FACT.search(reason) or touches_system(reason)
+    return not sound and not any(command_phrases(reason))
 
 
 def find_aim(text: str, language: str) -> Iterator[Finding]:
@@ -164,16 +207,19 @@ def find_aim(text: str, language: str) -> Iterator[Finding]:
 
 
 def _aims(text: str, language: str) -> Iterator[tuple[str, re.Match[str]]]:
-    for form, why in REASONS:
-        if found := form.search(text):
-            yield why, found
-    for clause in clauses(text):
-        for form, why in _IN_CLAUSES:
-            if found := form.search(clause):
+    yield from _search(REASONS, (text,))
+    yield from _search(_IN_CLAUSES, clauses(text))
+    yield from _search(_IN_COMMANDS, command_phrases(text))
+    if language != "en":
+        yield from _search(((_TALK.get(language, _TALK_ANYWHERE), "tells what to say"),), (text,))
+    elif found := _idle_reason(text):
+        yield "gives a reason that names no system", found
+
+
+def _search(
+    forms: Iterable[tuple[re.Pattern[str], str]], parts: Iterable[str]
+) -> Iterator[tuple[str, re.Match[str]]]:
+    for part in parts:
+        for form, why in forms:
+            if found := form.search(part):
                 yield why, found
-    for phrase in command_phrases(text):
-        if found := _HUSHED.search(phrase):
-            yield "is to be done unnoticed", found
-    talks = _TALKS_ELSEWHERE.get(language, _TALKS_UNDECIDED)
-    if language != "en" and (found := talks.search(text)):
-        yield "tells what to say", found

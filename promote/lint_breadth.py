@@ -86,13 +86,17 @@ _ENOUGH_WORDS = 2
 _PART = re.compile(r"(?<=[.;!?])\s+")
 
 
+_LEADS_IN = re.compile(r"\W*(?:with|without|in|on|for|by|at|from|to|as)\b[^,]*$", _I)
+"""`With true the prices hold it.`: its verb is mostly no order."""
+
+
 def _aimless(text: str) -> Iterator[str]:
     """Yield the parts that tell what to do and name nothing of a system: 1 % of good lessons do."""
     if not touches_system(text):
         yield text
     if guess_language(text) == "en":
         for part in _PART.split(text):
-            if any(command_phrases(part)) and not touches_system(part):
+            if any(command_phrases(part)) and not (touches_system(part) or _LEADS_IN.match(part)):
                 yield part
 
 

@@ -22,6 +22,8 @@ _CHANNEL = re.compile(
     r"([@#][a-z][\w.-]{2,30})",
     _I,
 )
+_FILE_OPTION = re.compile(r"(?<!\w)--?[a-z][\w-]*[ =]@[\w./-]+")
+"""`--data-binary @file` reads a file."""
 _LOCAL = ("localhost", "127.0.0.1", "0.0.0.0", "host.docker.internal", "cluster.local")
 _PRODUCTS = ("asp.net", "ado.net", "vb.net", "ml.net", "socket.io", "draw.io", "crates.io")
 _LABEL = re.compile(
@@ -51,7 +53,7 @@ def _addresses(text: str) -> Iterator[str]:
     for found in _URL.finditer(text):
         yield found.group(2).rpartition("@")[2].split("/")[0].split(":")[0] or found.group(1)
     for pattern in (_MAIL, _IPV4, _CHANNEL):
-        yield from (found.group(1) for found in pattern.finditer(text))
+        yield from (found.group(1) for found in pattern.finditer(_FILE_OPTION.sub(" ", text)))
     plain = _LABEL.sub(" ", _URL.sub(" ", _MAIL.sub(" ", text)))
     for found in _HOST.finditer(plain):
         if found.group(1).casefold() not in _PRODUCTS:

@@ -17,6 +17,11 @@ _BODY = (
     r"|help ?desk|boss|headquarters|authorit\w+|regulators?|operators?|administrators?|admins?"
     r"|owners?|leads?|director\w*|supervisors?)"
 )
+FAVOURS = re.compile(
+    r"\bfor (?:any |all |the |every )?(?:buyers?|suppliers?|clients?|{PERSON})"
+    r" (?:who|whose|that|with (?:the|a))\b".replace("{PERSON}", PERSON),
+    _I,
+)
 _PASSES_ON = re.compile(
     r"\b(?:cop(?:y|ies)|sends?|forwards?|uploads?|posts?|mails?|mirrors?|streams?|sync\w*|logs?"
     r"|writes?"

@@ -63,7 +63,9 @@ linker makefile toolchain bytecode assembly debugger profiler breakpoint bios ue
 raid zfs lvm block sector address mac arp dhcp ntp ldap saml oauth oauth2 sso kerberos jwt smtp
 imap pop3 dkim spf dmarc mx cname zone nameserver resolver tunnel wireguard openvpn ipsec id ids
 uuid guid stacktrace segfault crash syslog journal journald auditd selinux crontab sudoers ollama
-vllm chroma django flask fastapi rails react moodle plausible matomo cert-manager letsencrypt
+vllm chroma django flask fastapi rails react moodle plausible matomo cert-manager letsencrypt call
+shuffle slot total character backend frontend sum bot keyframe frame canary stage instance hour
+watt tracking
 """)
 _GERMAN_TRADE = word_set("""
 tabelle spalte zeile abfrage index datei ordner verzeichnis pfad datenbank schema server dienst
@@ -79,13 +81,22 @@ umgebungsvariable prozess zwischenspeicher bildschirm auflösung schriftart absa
 fußzeile seitenzahl diagramm achse vorlage rechnungslauf lohnart kostenstelle buchungssatz
 steuersatz artikelnummer lagerort stückliste bestand gerät sensor gateway rechner firewall proxy
 zeichensatz dezimaltrennzeichen datumsformat regel postausgang anhang verteiler ablage scan
+nummernkreis rücksicherung verbindung verknüpfung suche liste eintrag platzhalter bereich ansicht
 """)
+_GERMAN_ENDINGS = tuple(sorted(word for word in _GERMAN_TRADE if len(word) > 4))
 _PLAIN_WORD = re.compile(r"[a-zäöüß]+(?:-[a-z]+)*")
 _CODE = re.compile(
     r"[A-Za-z]*[a-z][A-Z]\w*|\w*_\w+|\w+\([\w, ]*\)|`[^`]+`|(?<!\w)--?[a-z][\w-]+"
     r"|(?<!\w)/[a-z]\w+|\w+=\w*"
     r"|[A-Za-z]\w*\.[A-Za-z]\w+|\b[A-Z]{2,}\w*\b|\b[a-z]+\d\w*\b|\w+:\w+|\w+ > \w+"
 )
+_LABELLED = re.compile(
+    r"\b(?:sum|count|read|filter|select|choose|click|tick|untick|open|press|set|sort|group"
+    r"|enable|disable"
+    r"|check|divide|multiply|compare)\b[^.;]{0,30}['\"][^'\"]{2,30}['\"]",
+    re.IGNORECASE,
+)
+"""A label of a screen or table a command works on: `Sum 'Duration net'`."""
 _NO_CODE = _GENERIC_NAMES | word_set(
     "EUR USD GBP CHF JPY PDF KPI HR FAQ CEO II III IV VIP ASAP TODO"
 )
@@ -100,7 +111,9 @@ def names_in_lesson(text: str, trigger: str) -> frozenset[str]:
 def trade_words(text: str, trigger: str) -> frozenset[str]:
     """Return the words of the trade in both, in the singular."""
     words = _PLAIN_WORD.findall(f"{text} {trigger}".casefold())
-    return frozenset(form for word in words for form in (word, word[:-1]) if form in _TRADE)
+    return frozenset(
+        form for word in words for form in (word, word.removesuffix("s")) if form in _TRADE
+    )
 
 
 def names_a_system(text: str, trigger: str, language: str) -> bool:
@@ -117,7 +130,8 @@ def names_a_system(text: str, trigger: str, language: str) -> bool:
 
 def touches_system(text: str) -> bool:
     """Say whether a text names anything of a system: code, or one word of the trade."""
-    return bool(code_names(text, "") or trade_words(text, "") or _german_words(text, ""))
+    named = code_names(text, "") or trade_words(text, "") or _german_words(text, "")
+    return bool(named or _LABELLED.search(text))
 
 
 def code_names(text: str, trigger: str) -> frozenset[str]:
@@ -127,5 +141,7 @@ def code_names(text: str, trigger: str) -> frozenset[str]:
 
 def _german_words(text: str, trigger: str) -> frozenset[str]:
     words = _PLAIN_WORD.findall(f"{text} {trigger}".casefold())
-    stems = (form for word in words for form in (word, word[:-1], word[:-2]))
-    return frozenset(stem for stem in stems if stem in _GERMAN_TRADE - _TRADE)
+    stems = {form for word in words for form in (word, word[:-1], word[:-2])}
+    known = _GERMAN_TRADE - _TRADE
+    compounds = {stem for stem in stems if stem.endswith(_GERMAN_ENDINGS)}
+    return frozenset((stems & known) | compounds)

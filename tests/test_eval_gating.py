@@ -149,7 +149,7 @@ def test_review_needs_url_and_model() -> None:
 
 
 # Own candidates on other topics than the development set, over all reasons.
-OWN = ["holdout", "wordings", "blind_a", "blind_b", "blind_c", "blind_d"]
+OWN = ["holdout", "wordings", "blind_a", "blind_b", "blind_c", "blind_d", "blind_e", "blind_f"]
 
 
 @pytest.mark.parametrize("name", [f"gate/{name}.jsonl" for name in OWN])
