@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from lessons_loop.filter.embed import Vectors
-from lessons_loop.filter.lexical import Scores, score_lexical, score_turns
+from lessons_loop.filter.lexical import Scores, score_lexical, score_turns, terms
 from lessons_loop.filter.models import Curated
 from lessons_loop.filter.question import FollowUp
 from lessons_loop.filter.recall_index import RecallIndex, cosines, twins
 
 LEXICAL_SHARE = 0.3
-STICKY_SHARE = 0.5
+STICKY_SHARE = 0.6
+"""Share of the floor that keeps what is shown; 0.5 keeps it through more everyday turns."""
 BEHIND_BEST = 0.6
 """Share of the best score a lesson needs to be shown beside it; up to 0.65 costs no right one."""
 FOLLOW_UP_LEXICAL_SHARE = 0.5
@@ -31,6 +32,8 @@ TOPIC_SHARE = 0.6
 """What the topic counts in how good a follow-up's best lesson is."""
 LEAST_LEANING = 1.0
 """Standard deviations above the mean of all lessons from which the last turn goes on."""
+LEAST_OWN = 0.6
+"""Share of the floor that its own words must reach to go on without pointing back."""
 STAY_MARGIN = 0.15
 """How much better than the best shown lesson a new one must fit before a full block changes.
 
@@ -104,7 +107,7 @@ def judge_follow_up(
     topic = before + FOLLOW_UP_LEXICAL_SHARE * turns + LAST_TURN_SHARE * leaning
     best = int(np.argmax(topic))
     leans = leaning[best] >= LEAST_LEANING * float(leaning.std())
-    if not follow_up.certain and not (leans and alone[best] >= STICKY_SHARE * index.floor):
+    if not follow_up.certain and not (leans and alone[best] >= LEAST_OWN * index.floor):
         return Judged(alone.astype(np.float32), goes_on=False)
     brought = before[best] + LEXICAL_SHARE * turns[best]
     level = TOPIC_SHARE * brought + (1 - TOPIC_SHARE) * alone[best]
@@ -171,6 +174,18 @@ def contradicting(index: RecallIndex, new: Sequence[int], known: Sequence[int]) 
     return [place for place in new if any(twins(index, place, other) for other in known)]
 
 
+def rivals(index: RecallIndex, one: int, other: int) -> bool:
+    """Say whether two lessons repeat or contradict each other for one and the same trigger.
+
+    Look-alikes for different triggers (a setting on or off) are shown side by side: their
+    scores are too near to leave the choice to the order, the triggers tell the model.
+    """
+    if not twins(index, one, other):
+        return False
+    first, second = (index.lesson(place).lesson.trigger for place in (one, other))
+    return terms(first) == terms(second)
+
+
 def best_places(scores: Scores, floor: float, most: int) -> list[int]:
     """Return the positions at or above the floor and not far behind the best, best first."""
     least = max(floor, BEHIND_BEST * float(scores.max(initial=0.0)))
@@ -187,7 +202,7 @@ def _fitting(index: RecallIndex, order: Iterable[int], top_k: int, token_budget:
         if len(chosen) >= top_k:
             break
         cost = int(index.costs[place])
-        if used + cost <= token_budget and not any(twins(index, place, c) for c in chosen):
+        if used + cost <= token_budget and not any(rivals(index, place, c) for c in chosen):
             chosen.append(place)
             used += cost
     return chosen

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lessons_loop.filter.embed import Purpose
 from lessons_loop.filter.question import Question, views
 from lessons_loop.filter.recall import score, select
-from lessons_loop.filter.recall_index import build_index, centre, cosines, tokens
+from lessons_loop.filter.recall_index import build_index, centre, cosines, tokens, twins
 from lessons_loop.filter.store import StorePaths
 from support.gate import HashEmbedder
 from support.shelf import CERTS, SERIALS, put_published, shelf, shelved
@@ -127,6 +127,17 @@ def test_contradicting_twins_are_never_shown_together(paths):
     ]
     index = build_index([put_published(paths, pair, EMBEDDER)])
     assert len(chosen(index, "Friday deploys to production", floor=0.0)) == 1
+
+
+def test_look_alikes_for_two_triggers_stand_side_by_side(paths):
+    words = "orders of the shop from the table that the storage option of the last update fills"
+    pair = [
+        shelved(f"Read the new {words}.", "order storage option enabled"),
+        shelved(f"Read the old {words}.", "order storage option disabled"),
+    ]
+    index = build_index([put_published(paths, pair, EMBEDDER)])
+    assert twins(index, 0, 1)
+    assert len(chosen(index, "orders of the shop", floor=0.0)) == 2
 
 
 @settings(deadline=None, max_examples=40)
