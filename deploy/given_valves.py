@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from lessons_loop.filter.errors import StoreError
 from lessons_loop.filter.models import DomainName
 from lessons_loop.filter.server import is_server, parse_server
 from lessons_loop.filter.valves import LessonsValves, adapter_of, in_range
+
+WORDS = {int: "a whole number, 0 or more", bool: "true or false", str: "text"}
 
 
 def read_valves(
@@ -47,11 +50,12 @@ def read_valve(name: str, text: str) -> object:
     """Return one valve's value, None for an empty one; raise ValueError."""
     fields = LessonsValves.model_fields
     if name not in fields:
-        raise ValueError(f"there is no valve {name[:40]!r}: {', '.join(fields)}")
+        near = get_close_matches(name, fields, 3) or fields
+        raise ValueError(f"there is no valve {name[:40]!r}, but {', '.join(near)}")
     if not text.strip():
         return None
     annotation: Any = fields[name].annotation
-    wrong = f"valve {name} takes {annotation.__name__}"
+    wrong = f"valve {name} takes {WORDS.get(annotation, 'another value')}"
     try:
         value = in_range(name, adapter_of(annotation).validate_python(text.strip()))
     except (ValidationError, ValueError, OverflowError):

@@ -27,10 +27,10 @@ def test_valve_has_its_own_type(pair: str, value: object) -> None:
     ("pair", "told"),
     [
         ("top_k", "no NAME=VALUE"),
-        ("topk=3", "no valve 'topk'"),
-        ("top_k=three", "top_k takes int, got 'three'"),
-        ("top_k=-3", "top_k takes int"),
-        ("debug=maybe", "debug takes bool"),
+        ("topk=3", "no valve 'topk', but top_k"),
+        ("top_k=three", "top_k takes a whole number, 0 or more, got 'three'"),
+        ("top_k=-3", "top_k takes a whole number, 0 or more"),
+        ("debug=maybe", "debug takes true or false"),
         ("min_similarity=0,45", "from 0 to 1"),  # T-10
         ("min_similarity=7", "from 0 to 1"),
         ("domains=SQL; DROP", "is no domain"),
