@@ -10,12 +10,15 @@ from typing import Any
 from rich.cells import cell_len, set_cell_size
 
 from lessons_loop.filter.redact import mask
+from lessons_loop.filter.valves import LessonsValves
 from lessons_loop.promote.hidden import reveal
 from lessons_loop.seeds.draft import Drafted, Outcome
 from lessons_loop.seeds.import_command import Drafts, next_step
 
 LINE_WIDTH, RULE_WIDTH, RESULT_WIDTH = 5, 28, 43
 NOT_SHOWN = "(not shown)"
+READ_DOMAINS = LessonsValves().domain_names()
+"""What the plugin reads by default."""
 
 
 def as_lines(drafts: Drafts) -> Iterator[str]:
@@ -28,6 +31,8 @@ def as_lines(drafts: Drafts) -> Iterator[str]:
     yield f"draft: {drafts.seeds}"
     yield f"questions, yours to write: {drafts.questions}"
     yield f"next: read the draft, then {next_step(drafts)}"
+    if drafts.domain not in READ_DOMAINS:
+        yield f"then: name {drafts.domain} in the plugin's valve `domains`"
 
 
 def _rows(one: Drafted) -> Iterator[str]:

@@ -73,7 +73,10 @@ def test_table_fits_80_columns(tmp_path: Path, name: str) -> None:
     write(tmp_path, (LISTS / name).read_bytes(), name)
     lines = run(tmp_path, name, "--domain", "trial").stdout.splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[-1] == "next: read the draft, then lessons seed --folder trial"
+    assert lines[-2:] == [
+        "next: read the draft, then lessons seed --folder trial",
+        "then: name trial in the plugin's valve `domains`",
+    ]
 
 
 def test_wide_letters_keep_the_columns(tmp_path: Path) -> None:
