@@ -117,9 +117,10 @@ def decide_named(
 
 def list_all(flags: GateFlags) -> None:
     """Print what waits for a decision."""
-    with _reading_gate(flags) as session, _progress() as progress:
-        cases = list_waiting(session, flags.rules(), progress).cases(progress)
+    with _opened(flags, reading=True, embedding=False) as session:
+        some = bool(session.candidates() or session.held())
         unreadable, others = session.unreadable, session.other_domains()
+    cases = _waiting_cases(flags) if some else []  # loading a model takes seconds
     rows = [render.waiting_row(case) for case in cases]
     if flags.as_json:
         staged = [row for row in rows if row["status"] == "candidate"]
@@ -136,6 +137,11 @@ def list_all(flags: GateFlags) -> None:
             console.print(render.waiting_table(chosen, console.width))
     if unreadable:
         console.print(f"{unreadable} unreadable row(s) in staging")
+
+
+def _waiting_cases(flags: GateFlags) -> list[Case]:
+    with _reading_gate(flags) as session, _progress() as progress:
+        return list_waiting(session, flags.rules(), progress).cases(progress)
 
 
 def show_one(flags: GateFlags, prefix: str) -> None:

@@ -59,6 +59,10 @@ def find_waiting(
             for key, row in rejected.items()
             if key.startswith(prefix) and key not in curated
         ]
+        if not found and any(key.startswith(prefix) for key in curated):
+            raise InvalidLesson(
+                f"lesson {prefix} is curated already: `lessons reject` withdraws it"
+            )
     return only(found, prefix, what)
 
 
@@ -149,7 +153,9 @@ def _refuse_unpromotable(session: GateSession, cases: Sequence[Case]) -> None:
         if bad := blocking(case.findings):
             raise InvalidLesson(f"lesson {key[:12]} cannot be promoted: {bad[0].sentence}")
         if key in session.curated:
-            raise InvalidLesson(f"lesson {key[:12]} is curated already")
+            raise InvalidLesson(
+                f"lesson {key[:12]} is curated already: `lessons reject` withdraws it"
+            )
 
 
 def _decide_one(

