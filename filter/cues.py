@@ -232,11 +232,10 @@ def accepts(remark: str) -> bool:
 
 def gives_up(remark: str) -> bool:
     """Say whether a last word after a correction is longer than a nod and no agreement."""
-    agrees = accepts(remark) or _SETTLES.search(remark) or _WISHES.search(remark)
+    ends = _remark_ends(remark)
+    agrees = accepts(remark) or _SETTLES.search(ends) or _WISHES.search(ends)
     asks = remark.rstrip().endswith(("?", "？"))
-    size = sum(
-        1 if len(word) > 1 or word.isascii() else 0.3 for word in _REMARK_WORD.findall(remark)
-    )
+    size = sum(1 if len(word) > 1 or word.isascii() else 0.3 for word in _REMARK_WORD.findall(ends))
     return not agrees and not asks and size >= _LONG_REMARK
 
 

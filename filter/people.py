@@ -53,17 +53,14 @@ _NO_PERSON = re.compile(
 )
 
 
-_NAME_HEADING = (
-    r"(?:(?:\w+[_. ])?name|author|assignee|owner|reporter|employee|customer|contact|user|lead"
-    r"|manager|mitarbeiter\w{0,3}|kund\w{1,3}|nachname|bearbeiter|nom|nombre|client\w?|empleado)"
+_NAME_HEADING = re.compile(
+    r"(?:(?:\w{1,20}[_. ])?name|author|assignee|owner|reporter|employee|customer|contact|user|lead"
+    r"|manager|mitarbeiter\w{0,3}|kund\w{1,3}|nachname|bearbeiter|nom|nombre|client\w?|empleado)",
+    re.IGNORECASE,
 )
 _NAME_VALUE = re.compile(
     rf"(?i:\"(?:\w{{0,20}}name|author|assignee|owner|reporter|employee|customer|contact|user|lead)\")"
     rf"\s{{0,3}}:\s{{0,3}}\"(?P<value>{_CAPITAL}(?: {_CAPITAL}){{1,2}})\""
-)
-_HEADING = re.compile(
-    rf"^\W{{0,3}}(?:[\w. ]{{1,30}}[|,;\t]\s{{0,20}}){{0,12}}{_NAME_HEADING}\s{{0,20}}(?:[|,;\t]|$)",
-    re.IGNORECASE,
 )
 _NAME_CELL = re.compile(
     rf"(?:^|(?<=[|,;\t\n])) {{0,20}}(?P<value>{_CAPITAL}(?: {_CAPITAL}){{1,2}})"
@@ -74,7 +71,8 @@ _NAME_CELL = re.compile(
 def listed_people(text: str) -> frozenset[str]:
     """Return the words of names that a result lists under a heading or key for names."""
     forms = [_NAME_VALUE]
-    if _HEADING.match(text.lstrip().partition("\n")[0][:400]):
+    head = re.split(r"[|,;\t]", text.lstrip().partition("\n")[0][:400])
+    if len(head) > 1 and any(_NAME_HEADING.fullmatch(cell.strip()) for cell in head):
         forms.append(_NAME_CELL)
     found = (match.group("value") for form in forms for match in form.finditer(text))
     return frozenset(word for name in found for word in re.split(r"[ -]", name) if len(word) >= 3)

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 44526bb477f1cf4fc7c73a5484cd80dfe98a47aa2e6c4f16112291d490138529
+source_digest: 2a54723f3b01eb05f95a2cd8462134e7954dfb45ce533ea1eebef41d3471a720
 """
 
 from __future__ import annotations
@@ -577,10 +577,13 @@ _WISHES = re.compile(
 )
 
 
+_LONG_REMARK = 6
+"""Words from which a last remark is no nod; an East Asian character is a third of one."""
 _SETTLES = re.compile(
-    r"\b(?:right|better|finally|bingo|there (?:we|you) go|there it is|yeah|yup|got it|makes sense"
-    r"|alles klar|verstanden|besser|endlich|d'accord|enfin|mieux|vale|listo|mejor|va bene|meglio"
-    r"|melhor|klopt)\b|👍|🎉|✅|👌",
+    r"\b(?:right|better|more like it|as it should|finally|bingo"
+    r"|there (?:we|you) go|there it is|yeah|yup|got it"
+    r"|makes sense|alles klar|verstanden|besser|endlich|d'accord|enfin|mieux|vale|listo"
+    r"|mejor|va bene|meglio|melhor|klopt)\b|👍|🎉|✅|👌",
     re.IGNORECASE,
 )
 _GOES_ON = re.compile(
@@ -681,10 +684,12 @@ def accepts(remark: str) -> bool:
 
 
 def gives_up(remark: str) -> bool:
-    """Say whether a last word after a correction is more than a few words and no agreement."""
-    agrees = accepts(remark) or _SETTLES.search(remark) or _WISHES.search(remark)
+    """Say whether a last word after a correction is longer than a nod and no agreement."""
+    ends = _remark_ends(remark)
+    agrees = accepts(remark) or _SETTLES.search(ends) or _WISHES.search(ends)
     asks = remark.rstrip().endswith(("?", "？"))
-    return not agrees and not asks and len(_REMARK_WORD.findall(remark)) >= 4
+    size = sum(1 if len(word) > 1 or word.isascii() else 0.3 for word in _REMARK_WORD.findall(ends))
+    return not agrees and not asks and size >= _LONG_REMARK
 
 
 def says_more(remark: str) -> bool:
@@ -767,10 +772,12 @@ _ERROR_START = re.compile(
 )
 _DEMAND = re.compile(
     r"^\W{0,3}usage:|^[A-Za-z][^\n|{\[]{0,150}\b(?:(?:has|have|needs?) to be (?:\w+ed|run|set)"
-    r"|must (?:be|have|not be) |(?:is|are) required\b|not permitted\b|did you mean\b)",
+    r"|must (?:be|have|not be) |(?:is|are) required\b|not permitted\b|did you mean\b)"
+    r"|(?:^|[.\n])\s{0,3}(?:please )?(?:use|try) [^.\n]{1,80}"
+    r"\b(?:instead|to (?:restore|open|read|connect|load|decode|import))\b",
     re.IGNORECASE,
 )
-"""A first line that tells what the call lacked."""
+"""A first line that tells what the call lacked, or one that tells what to use instead."""
 _STRONG_LINE = re.compile(
     r"^(?:Traceback \(most recent|\w*(?:Error|Exception): |ERROR: |FATAL: |error: |panic: )",
     re.MULTILINE,
@@ -904,6 +911,96 @@ def _is_hollow(found: object, depth: int = 0) -> bool:
 
 
 # ------------------------------------------------------------------------------
+# filter/people.py: Find names of people where the words around them say that they are one.
+
+
+_CAPITAL = r"[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ'’]{1,24}(?:-[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]{1,24})?"
+_FULL_PERSON = rf"(?P<value>{_CAPITAL}(?: {_CAPITAL}){{0,2}})"
+_SIGN_OFFS = (
+    r"(?:cheers|(?:kind |best |warm )?regards|best wishes|best|yours|sincerely|greetings"
+    r"|(?:many )?thanks|thank you|thx|danke|cordialement|merci|saludos|gracias|atentamente|grazie"
+    r"|saluti|abraços?|obrigad[oa]|(?:viele |liebe |beste |schöne )?gr(?:ü|ue)(?:ß|ss)e"
+    r"|gru(?:ß|ss)|vg|lg|mfg|groeten)"
+)
+_SHORT_SIGN_OFFS = (
+    r"(?:regards|(?:viele |liebe |beste |schöne )?gr(?:ü|ue)(?:ß|ss)e|gru(?:ß|ss)|vg|lg|mfg)"
+)
+_LINE_START = r"(?:^|(?<=[\n.!?,;])|(?<=[.!?,;] ))[ \t]{0,8}"
+PERSON_FORMS = tuple(
+    re.compile(form)
+    for form in (
+        r"(?<![\w.])(?:(?:Mr|Mrs|Ms|Mx|Dr|Prof)\.?|Sra?\.|Herrn?|Frau|Mme|Mlle|Monsieur|Madame"
+        r"|Señora?|Signora?|Dott(?:oressa)?\.?|Senhora?|Mevrouw|Meneer) "
+        rf"(?:(?:Dr|Prof)\.? )?{_FULL_PERSON}",
+        r"(?<!\w)(?i:my name(?: is|['’]s)|ich hei(?:ß|ss)e|mein name ist|je m['’]appelle|me llamo"
+        r"|mi nombre es|mi chiamo|meu nome [ée]|chamo-me|ik heet|mijn naam is):?\s{1,3}"
+        rf"{_FULL_PERSON}",
+        r"(?<!\w)(?i:i am|i['’]m|ich bin|hier spricht|je suis|soy|sono|sou|ik ben)\s{1,3}"
+        rf"(?P<value>{_CAPITAL} {_CAPITAL})"
+        r"(?=\s{0,3}(?:[,.!;\n]|$|(?:from|and|of|aus|von|vom|und|de|du|et|y|di|van|en)\b))",
+        r"(?:^|(?<=\n))[ \t]{0,8}(?i:hi|hello|hey|dear|hallo|liebe[rs]?|moin|bonjour|ch(?:er|ère)"
+        rf"|hola|querid[oa]|ciao|car[ao]|olá|beste)\s{{1,3}}{_FULL_PERSON}(?=\s{{0,3}}[,!\n])",
+        rf"{_LINE_START}(?i:{_SIGN_OFFS})(?:,[ ]|[,!]?\s{{0,3}}\n\s{{0,8}}){_FULL_PERSON}"
+        r"(?=[ .!]{0,3}(?:\n|$))",
+        rf"{_LINE_START}(?i:{_SHORT_SIGN_OFFS}) {_FULL_PERSON}(?=[ .!]{{0,3}}(?:\n|$))",
+        rf"(?<!\w){_FULL_PERSON}(?=\s{{1,2}}<[^\s<>@]{{1,64}}@[^\s<>]{{1,100}}>)",
+        r"(?<!\w)(?:[Cc]ustomer|[Cc]lient|[Pp]atient|[Ee]mployee|[Cc]olleague|[Pp]erson|[Mm]an"
+        r"|[Ww]oman|[Bb]oss|[Mm]anager|[Uu]ser|Kund\w{1,3}|Mitarbeiter\w{0,3}|Kolleg\w{1,3}"
+        r"|Nutzer\w{0,3}|Patient\w{0,3}|[Cc]lienta?|[Ee]mplead[oa]|[Cc]ollègue)\s"
+        rf"(?:named|called|namens|nommée?|llamad[oa]) {_FULL_PERSON}",
+    )
+)
+_NO_PERSON = re.compile(
+    r"\b(?:all|everyone|everybody|team|world|there|assistant|bot|chat|claude|gemini|siri|alexa"
+    r"|copilot|zusammen|leute|welt|support|admin|todos|mundo|tutti|monde|folks|guys|again|open|web"
+    r"|red|hat|server|windows|linux|sir|madam|ladies|hello|hi)\b",
+    re.IGNORECASE,
+)
+
+
+_NAME_HEADING = re.compile(
+    r"(?:(?:\w{1,20}[_. ])?name|author|assignee|owner|reporter|employee|customer|contact|user|lead"
+    r"|manager|mitarbeiter\w{0,3}|kund\w{1,3}|nachname|bearbeiter|nom|nombre|client\w?|empleado)",
+    re.IGNORECASE,
+)
+_NAME_VALUE = re.compile(
+    rf"(?i:\"(?:\w{{0,20}}name|author|assignee|owner|reporter|employee|customer|contact|user|lead)\")"
+    rf"\s{{0,3}}:\s{{0,3}}\"(?P<value>{_CAPITAL}(?: {_CAPITAL}){{1,2}})\""
+)
+_NAME_CELL = re.compile(
+    rf"(?:^|(?<=[|,;\t\n])) {{0,20}}(?P<value>{_CAPITAL}(?: {_CAPITAL}){{1,2}})"
+    r" {0,20}(?=[|,;\t\n]|$)"
+)
+
+
+def listed_people(text: str) -> frozenset[str]:
+    """Return the words of names that a result lists under a heading or key for names."""
+    forms = [_NAME_VALUE]
+    head = re.split(r"[|,;\t]", text.lstrip().partition("\n")[0][:400])
+    if len(head) > 1 and any(_NAME_HEADING.fullmatch(cell.strip()) for cell in head):
+        forms.append(_NAME_CELL)
+    found = (match.group("value") for form in forms for match in form.finditer(text))
+    return frozenset(word for name in found for word in re.split(r"[ -]", name) if len(word) >= 3)
+
+
+def is_person(name: str) -> bool:
+    """Say whether a name found by its surroundings is none of the usual other addressees."""
+    return _NO_PERSON.search(name) is None
+
+
+def name_words(text: str) -> frozenset[str]:
+    """Return the single words of the names of people in a text."""
+    return frozenset(
+        word
+        for form in PERSON_FORMS
+        for match in form.finditer(text)
+        if is_person(match.group("value"))
+        for word in re.split(r"[ -]", match.group("value"))
+        if len(word) >= 3
+    )
+
+
+# ------------------------------------------------------------------------------
 # filter/spelling.py: The word a misspelt one was meant to be: one letter too many, missing, changed or swapped.
 
 
@@ -1030,71 +1127,6 @@ def packed(lines: Sequence[str], wanted: Iterable[int]) -> str:
             chosen.append(number)
             size += length
     return "\n".join(lines[number][:_PASTE_LINE_LIMIT] for number in sorted(chosen))
-
-
-# ------------------------------------------------------------------------------
-# filter/people.py: Find names of people where the words around them say that they are one.
-
-
-_CAPITAL = r"[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ'’]{1,24}(?:-[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]{1,24})?"
-_FULL_PERSON = rf"(?P<value>{_CAPITAL}(?: {_CAPITAL}){{0,2}})"
-_SIGN_OFFS = (
-    r"(?:cheers|(?:kind |best |warm )?regards|best wishes|best|yours|sincerely|greetings"
-    r"|(?:many )?thanks|thank you|thx|danke|cordialement|merci|saludos|gracias|atentamente|grazie"
-    r"|saluti|abraços?|obrigad[oa]|(?:viele |liebe |beste |schöne )?gr(?:ü|ue)(?:ß|ss)e"
-    r"|gru(?:ß|ss)|vg|lg|mfg|groeten)"
-)
-_SHORT_SIGN_OFFS = (
-    r"(?:regards|(?:viele |liebe |beste |schöne )?gr(?:ü|ue)(?:ß|ss)e|gru(?:ß|ss)|vg|lg|mfg)"
-)
-_LINE_START = r"(?:^|(?<=[\n.!?,;])|(?<=[.!?,;] ))[ \t]{0,8}"
-PERSON_FORMS = tuple(
-    re.compile(form)
-    for form in (
-        r"(?<![\w.])(?:(?:Mr|Mrs|Ms|Mx|Dr|Prof)\.?|Sra?\.|Herrn?|Frau|Mme|Mlle|Monsieur|Madame"
-        r"|Señora?|Signora?|Dott(?:oressa)?\.?|Senhora?|Mevrouw|Meneer) "
-        rf"(?:(?:Dr|Prof)\.? )?{_FULL_PERSON}",
-        r"(?<!\w)(?i:my name(?: is|['’]s)|ich hei(?:ß|ss)e|mein name ist|je m['’]appelle|me llamo"
-        r"|mi nombre es|mi chiamo|meu nome [ée]|chamo-me|ik heet|mijn naam is):?\s{1,3}"
-        rf"{_FULL_PERSON}",
-        r"(?<!\w)(?i:i am|i['’]m|ich bin|hier spricht|je suis|soy|sono|sou|ik ben)\s{1,3}"
-        rf"(?P<value>{_CAPITAL} {_CAPITAL})"
-        r"(?=\s{0,3}(?:[,.!;\n]|$|(?:from|and|of|aus|von|vom|und|de|du|et|y|di|van|en)\b))",
-        r"(?:^|(?<=\n))[ \t]{0,8}(?i:hi|hello|hey|dear|hallo|liebe[rs]?|moin|bonjour|ch(?:er|ère)"
-        rf"|hola|querid[oa]|ciao|car[ao]|olá|beste)\s{{1,3}}{_FULL_PERSON}(?=\s{{0,3}}[,!\n])",
-        rf"{_LINE_START}(?i:{_SIGN_OFFS})(?:,[ ]|[,!]?\s{{0,3}}\n\s{{0,8}}){_FULL_PERSON}"
-        r"(?=[ .!]{0,3}(?:\n|$))",
-        rf"{_LINE_START}(?i:{_SHORT_SIGN_OFFS}) {_FULL_PERSON}(?=[ .!]{{0,3}}(?:\n|$))",
-        rf"(?<!\w){_FULL_PERSON}(?=\s{{1,2}}<[^\s<>@]{{1,64}}@[^\s<>]{{1,100}}>)",
-        r"(?<!\w)(?:[Cc]ustomer|[Cc]lient|[Pp]atient|[Ee]mployee|[Cc]olleague|[Pp]erson|[Mm]an"
-        r"|[Ww]oman|[Bb]oss|[Mm]anager|[Uu]ser|Kund\w{1,3}|Mitarbeiter\w{0,3}|Kolleg\w{1,3}"
-        r"|Nutzer\w{0,3}|Patient\w{0,3}|[Cc]lienta?|[Ee]mplead[oa]|[Cc]ollègue)\s"
-        rf"(?:named|called|namens|nommée?|llamad[oa]) {_FULL_PERSON}",
-    )
-)
-_NO_PERSON = re.compile(
-    r"\b(?:all|everyone|everybody|team|world|there|assistant|bot|chat|claude|gemini|siri|alexa"
-    r"|copilot|zusammen|leute|welt|support|admin|todos|mundo|tutti|monde|folks|guys|again|open|web"
-    r"|red|hat|server|windows|linux|sir|madam|ladies|hello|hi)\b",
-    re.IGNORECASE,
-)
-
-
-def is_person(name: str) -> bool:
-    """Say whether a name found by its surroundings is none of the usual other addressees."""
-    return _NO_PERSON.search(name) is None
-
-
-def name_words(text: str) -> frozenset[str]:
-    """Return the single words of the names of people in a text."""
-    return frozenset(
-        word
-        for form in PERSON_FORMS
-        for match in form.finditer(text)
-        if is_person(match.group("value"))
-        for word in re.split(r"[ -]", match.group("value"))
-        if len(word) >= 3
-    )
 
 
 # ------------------------------------------------------------------------------
@@ -2326,191 +2358,6 @@ def _with_tool_names(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 # ------------------------------------------------------------------------------
-# filter/lexical.py: Lexical evidence: which words, identifiers, numbers and codes two texts share.
-
-
-Scores = npt.NDArray[np.float32]
-_LEXICAL_TERM = re.compile(r"[^\W_]+(?:[._/:-][^\W_]+|_+[^\W_]+)*", re.UNICODE)
-_LEXICAL_PIECE = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
-_LEXICAL_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_LEXICAL_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_LEXICAL_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
-_LEXICAL_OFF = re.compile(
-    r"\b(?:switch|turn)\w*\s+((?:\w+\s+){0,3})off\b|\b(?:is|are|was|still)\s+off\b"
-    r"|(?:\bnot|\bnever|n't)\s+(?:enabled|activated|(?:switched|turned)\s+on)\b"
-    r"|\bdisabl(?:es?|ing)\b|\bdeactivat(?:ed?|es|ing)\b"
-    r"|\b(?:ausgeschaltet|abgeschaltet|ausschalten|deaktivier\w+)|\bdésactiv\w+"
-    r"|\bdesactivad\w+|\bdeshabilitad\w+|\bdesativad\w+|\bdisattivat\w+",
-    re.IGNORECASE,
-)
-_LEXICAL_ON = re.compile(
-    r"\b(?:switch|turn)\w*\s+((?:\w+\s+){0,3})on\b|\b(?:is|are|was)\s+on\s*(?=[.,;:!?)]|$)"
-    r"|\benabl(?:es?|ing)\b|\bactivat(?:ed?|es|ing)\b"
-    r"|\b(?:eingeschaltet|einschalten|aktivier\w+)|\bactiv(?:é|er|ada|ado)\w*"
-    r"|\bhabilitad\w+|\bativad\w+|\battivat\w+",
-    re.IGNORECASE,
-)
-"""The one pair of states that people name in many ways; lessons say enabled or disabled."""
-_LEXICAL_STATE_ROOTS = (
-    *("enabl", "disabl", "turn", "switch", "activ", "aktiv", "ativ", "attiv", "habilit", "schalt"),
-    *("s on", "e on", "s off", "e off", "l off"),
-)
-IDENTIFIER_WEIGHT = 1.6
-"""Names with digits, dots or underscores say more than plain words."""
-LEAST_TEXTS = 50
-FEW_WORDS = 2
-"""Strange words every question is thought to have more: one shared word alone says little."""
-_LEXICAL_STOPS = """
-a about after all also an and any are as at be been before but by can could did do does for from
-get give had has have how i if in into is it its just let like me more most my need no not of on
-one only or our out over please same should show so some such take tell than that the their them
-then there these they this to up us use want was we were what when where which who why will with
-would you your der die das den dem des ein eine einen einem einer und oder ist sind war wie wo
-warum ich wir sie es mit auf für von zu zum zur im bei nicht nur auch man mir uns bitte le la
-les un une du de et ou est sont que qui quoi comment pourquoi je nous vous il elle dans pour
-avec sur pas au aux el los las una unos y o son como por para con en del al mi lo gli uno e che
-di da per non
-"""
-STOP_WORDS = frozenset(_LEXICAL_STOPS.split())
-_LEXICAL_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", "e"), ("s", ""))
-MISSPELT_SHARE = 0.7
-"""What a word counts that stands in a lesson with one letter changed."""
-MISSPELT_MOST = 12
-"""Unknown words of a question that are looked up by spelling."""
-
-
-class LexicalIndex(NamedTuple):
-    """Terms of a fixed list of texts, ready to be scored against."""
-
-    size: int
-    postings: Mapping[str, npt.NDArray[np.int32]]
-    """Term to the positions of the texts that hold it."""
-    idf: Mapping[str, float]
-    norms: Scores
-    unseen: float
-    """idf of a term no text holds."""
-    spellings: Spellings
-
-
-def stem(word: str) -> str:
-    """Cut the commonest English endings, so that plural and singular meet."""
-    for ending, keep in _LEXICAL_ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
-            return word[: len(word) - len(ending)] + keep
-    return word
-
-
-def terms(text: str) -> set[str]:
-    """Return the terms of a text: words, whole identifiers, their pieces."""
-    found: set[str] = set()
-    plain = states(_LEXICAL_THOUSANDS.sub("", scrub(text)))
-    for match in _LEXICAL_TERM.finditer(plain):
-        found.update(terms_of(match.group()))
-    return found
-
-
-@functools.lru_cache(maxsize=8_192)
-def terms_of(raw: str) -> frozenset[str]:
-    """Return the terms of one word or identifier; a language's few common words fill most texts.
-
-    Measured: 10,000 lessons are indexed in half the time.
-    """
-    found: set[str] = set()
-    spaced = _LEXICAL_CAMEL.sub(" ", raw)
-    pieces = [piece.lower() for piece in _LEXICAL_PIECE.findall(spaced)]
-    if len(pieces) > 1:
-        found.add(raw.lower())
-    for piece in pieces:
-        if _LEXICAL_CJK.search(piece):
-            found.update(bigrams(piece))
-        elif piece not in STOP_WORDS and (len(piece) > 1 or piece.isdigit()):
-            found.add(stem(piece))
-    return frozenset(found)
-
-
-def states(text: str) -> str:
-    """Return the text with enabled or disabled for whatever means the same.
-
-    A look for the roots of such words first saves most of the cost.
-    """
-    lower = text.lower()
-    if not any(root in lower for root in _LEXICAL_STATE_ROOTS):
-        return text
-    return _LEXICAL_ON.sub(r" \1enabled ", _LEXICAL_OFF.sub(r" \1disabled ", text))
-
-
-def weight_of(term: str) -> float:
-    """Return how much a term says beside its rarity."""
-    return 1.0 if term.isalpha() else IDENTIFIER_WEIGHT
-
-
-def bigrams(text: str) -> list[str]:
-    """Return overlapping character pairs: words of scripts written without spaces."""
-    return [text[i : i + 2] for i in range(len(text) - 1)] or [text]
-
-
-def build_lexical(texts: Iterable[str]) -> LexicalIndex:
-    """Index the texts; their order gives the positions."""
-    positions: dict[str, array[int]] = {}
-    size = 0
-    for position, text in enumerate(texts):
-        size = position + 1
-        for term in terms(text):
-            positions.setdefault(term, array("i")).append(position)
-    postings = {term: np.array(rows, dtype=np.int32) for term, rows in positions.items()}
-    idf = {term: _idf(size, len(rows)) for term, rows in postings.items()}
-    squares = np.zeros(size, dtype=np.float32)
-    for term, rows in postings.items():
-        squares[rows] += (weight_of(term) * idf[term]) ** 2
-    norms = np.sqrt(squares)
-    return LexicalIndex(size, postings, idf, norms, _idf(size, 0), build_spellings(postings))
-
-
-def _idf(size: int, holders: int) -> float:
-    """Rarity of a term; a handful of texts says little about it, so they count as more."""
-    texts = max(size, LEAST_TEXTS)
-    return math.log(1.0 + (texts - holders + 0.5) / (holders + 0.5)) + 0.3
-
-
-def score_lexical(index: LexicalIndex, query: str) -> Scores:
-    """Return each text's score against the query, shape (size,), 0 to 1."""
-    return score_turns(index, [(query, 1.0)])
-
-
-def score_turns(index: LexicalIndex, turns: Iterable[tuple[str, float]]) -> Scores:
-    """Return each text's score against turns with a weight each; a term counts by its best."""
-    weighted: dict[str, float] = {}
-    for text, weight in turns:
-        for term, known in known_terms(index, text):
-            weighted[term] = max(weighted.get(term, 0.0), weight * known)
-    scores: Scores = np.zeros(index.size, dtype=np.float32)
-    total = 0.0
-    for term, share in weighted.items():
-        value = weight_of(term) * index.idf.get(term, index.unseen)
-        total += (share * value) ** 2
-        if (rows := index.postings.get(term)) is not None:
-            scores[rows] += share * value * value
-    if total == 0.0:
-        return scores
-    total += FEW_WORDS * index.unseen**2
-    norms = np.maximum(index.norms, 1e-6) * math.sqrt(total)
-    cosine: Scores = np.minimum(scores / norms, 1.0).astype(np.float32)
-    return cosine
-
-
-def known_terms(index: LexicalIndex, text: str) -> list[tuple[str, float]]:
-    """Return a text's terms with what each counts, misspelt ones as the word that was meant."""
-    found = terms(text)
-    strange = sorted(term for term in found if term not in index.postings and term.isalpha())
-    meant: dict[str, str] = {}
-    for term in strange[:MISSPELT_MOST]:
-        if word := intended(index.spellings, term):
-            meant[term] = word
-    kept = [(term, 1.0) for term in found if term not in meant]
-    return kept + [(word, MISSPELT_SHARE) for word in meant.values()]
-
-
-# ------------------------------------------------------------------------------
 # filter/sensitive.py: The patterns of what is sensitive, one rule per kind; `redact.py` says what they cover.
 
 
@@ -2801,6 +2648,191 @@ MASK_RULES = (
         _is_personal_address,
     ),
 )
+
+
+# ------------------------------------------------------------------------------
+# filter/lexical.py: Lexical evidence: which words, identifiers, numbers and codes two texts share.
+
+
+Scores = npt.NDArray[np.float32]
+_LEXICAL_TERM = re.compile(r"[^\W_]+(?:[._/:-][^\W_]+|_+[^\W_]+)*", re.UNICODE)
+_LEXICAL_PIECE = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
+_LEXICAL_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_LEXICAL_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_LEXICAL_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
+_LEXICAL_OFF = re.compile(
+    r"\b(?:switch|turn)\w*\s+((?:\w+\s+){0,3})off\b|\b(?:is|are|was|still)\s+off\b"
+    r"|(?:\bnot|\bnever|n't)\s+(?:enabled|activated|(?:switched|turned)\s+on)\b"
+    r"|\bdisabl(?:es?|ing)\b|\bdeactivat(?:ed?|es|ing)\b"
+    r"|\b(?:ausgeschaltet|abgeschaltet|ausschalten|deaktivier\w+)|\bdésactiv\w+"
+    r"|\bdesactivad\w+|\bdeshabilitad\w+|\bdesativad\w+|\bdisattivat\w+",
+    re.IGNORECASE,
+)
+_LEXICAL_ON = re.compile(
+    r"\b(?:switch|turn)\w*\s+((?:\w+\s+){0,3})on\b|\b(?:is|are|was)\s+on\s*(?=[.,;:!?)]|$)"
+    r"|\benabl(?:es?|ing)\b|\bactivat(?:ed?|es|ing)\b"
+    r"|\b(?:eingeschaltet|einschalten|aktivier\w+)|\bactiv(?:é|er|ada|ado)\w*"
+    r"|\bhabilitad\w+|\bativad\w+|\battivat\w+",
+    re.IGNORECASE,
+)
+"""The one pair of states that people name in many ways; lessons say enabled or disabled."""
+_LEXICAL_STATE_ROOTS = (
+    *("enabl", "disabl", "turn", "switch", "activ", "aktiv", "ativ", "attiv", "habilit", "schalt"),
+    *("s on", "e on", "s off", "e off", "l off"),
+)
+IDENTIFIER_WEIGHT = 1.6
+"""Names with digits, dots or underscores say more than plain words."""
+LEAST_TEXTS = 50
+FEW_WORDS = 2
+"""Strange words every question is thought to have more: one shared word alone says little."""
+_LEXICAL_STOPS = """
+a about after all also an and any are as at be been before but by can could did do does for from
+get give had has have how i if in into is it its just let like me more most my need no not of on
+one only or our out over please same should show so some such take tell than that the their them
+then there these they this to up us use want was we were what when where which who why will with
+would you your der die das den dem des ein eine einen einem einer und oder ist sind war wie wo
+warum ich wir sie es mit auf für von zu zum zur im bei nicht nur auch man mir uns bitte le la
+les un une du de et ou est sont que qui quoi comment pourquoi je nous vous il elle dans pour
+avec sur pas au aux el los las una unos y o son como por para con en del al mi lo gli uno e che
+di da per non
+"""
+STOP_WORDS = frozenset(_LEXICAL_STOPS.split())
+_LEXICAL_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", "e"), ("s", ""))
+MISSPELT_SHARE = 0.7
+"""What a word counts that stands in a lesson with one letter changed."""
+MISSPELT_MOST = 12
+"""Unknown words of a question that are looked up by spelling."""
+
+
+class LexicalIndex(NamedTuple):
+    """Terms of a fixed list of texts, ready to be scored against."""
+
+    size: int
+    postings: Mapping[str, npt.NDArray[np.int32]]
+    """Term to the positions of the texts that hold it."""
+    idf: Mapping[str, float]
+    norms: Scores
+    unseen: float
+    """idf of a term no text holds."""
+    spellings: Spellings
+
+
+def stem(word: str) -> str:
+    """Cut the commonest English endings, so that plural and singular meet."""
+    for ending, keep in _LEXICAL_ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
+            return word[: len(word) - len(ending)] + keep
+    return word
+
+
+def terms(text: str) -> set[str]:
+    """Return the terms of a text: words, whole identifiers, their pieces."""
+    found: set[str] = set()
+    plain = states(_LEXICAL_THOUSANDS.sub("", scrub(text)))
+    for match in _LEXICAL_TERM.finditer(plain):
+        found.update(terms_of(match.group()))
+    return found
+
+
+@functools.lru_cache(maxsize=8_192)
+def terms_of(raw: str) -> frozenset[str]:
+    """Return the terms of one word or identifier; a language's few common words fill most texts.
+
+    Measured: 10,000 lessons are indexed in half the time.
+    """
+    found: set[str] = set()
+    spaced = _LEXICAL_CAMEL.sub(" ", raw)
+    pieces = [piece.lower() for piece in _LEXICAL_PIECE.findall(spaced)]
+    if len(pieces) > 1:
+        found.add(raw.lower())
+    for piece in pieces:
+        if _LEXICAL_CJK.search(piece):
+            found.update(bigrams(piece))
+        elif piece not in STOP_WORDS and (len(piece) > 1 or piece.isdigit()):
+            found.add(stem(piece))
+    return frozenset(found)
+
+
+def states(text: str) -> str:
+    """Return the text with enabled or disabled for whatever means the same.
+
+    A look for the roots of such words first saves most of the cost.
+    """
+    lower = text.lower()
+    if not any(root in lower for root in _LEXICAL_STATE_ROOTS):
+        return text
+    return _LEXICAL_ON.sub(r" \1enabled ", _LEXICAL_OFF.sub(r" \1disabled ", text))
+
+
+def weight_of(term: str) -> float:
+    """Return how much a term says beside its rarity."""
+    return 1.0 if term.isalpha() else IDENTIFIER_WEIGHT
+
+
+def bigrams(text: str) -> list[str]:
+    """Return overlapping character pairs: words of scripts written without spaces."""
+    return [text[i : i + 2] for i in range(len(text) - 1)] or [text]
+
+
+def build_lexical(texts: Iterable[str]) -> LexicalIndex:
+    """Index the texts; their order gives the positions."""
+    positions: dict[str, array[int]] = {}
+    size = 0
+    for position, text in enumerate(texts):
+        size = position + 1
+        for term in terms(text):
+            positions.setdefault(term, array("i")).append(position)
+    postings = {term: np.array(rows, dtype=np.int32) for term, rows in positions.items()}
+    idf = {term: _idf(size, len(rows)) for term, rows in postings.items()}
+    squares = np.zeros(size, dtype=np.float32)
+    for term, rows in postings.items():
+        squares[rows] += (weight_of(term) * idf[term]) ** 2
+    norms = np.sqrt(squares)
+    return LexicalIndex(size, postings, idf, norms, _idf(size, 0), build_spellings(postings))
+
+
+def _idf(size: int, holders: int) -> float:
+    """Rarity of a term; a handful of texts says little about it, so they count as more."""
+    texts = max(size, LEAST_TEXTS)
+    return math.log(1.0 + (texts - holders + 0.5) / (holders + 0.5)) + 0.3
+
+
+def score_lexical(index: LexicalIndex, query: str) -> Scores:
+    """Return each text's score against the query, shape (size,), 0 to 1."""
+    return score_turns(index, [(query, 1.0)])
+
+
+def score_turns(index: LexicalIndex, turns: Iterable[tuple[str, float]]) -> Scores:
+    """Return each text's score against turns with a weight each; a term counts by its best."""
+    weighted: dict[str, float] = {}
+    for text, weight in turns:
+        for term, known in known_terms(index, text):
+            weighted[term] = max(weighted.get(term, 0.0), weight * known)
+    scores: Scores = np.zeros(index.size, dtype=np.float32)
+    total = 0.0
+    for term, share in weighted.items():
+        value = weight_of(term) * index.idf.get(term, index.unseen)
+        total += (share * value) ** 2
+        if (rows := index.postings.get(term)) is not None:
+            scores[rows] += share * value * value
+    if total == 0.0:
+        return scores
+    total += FEW_WORDS * index.unseen**2
+    norms = np.maximum(index.norms, 1e-6) * math.sqrt(total)
+    cosine: Scores = np.minimum(scores / norms, 1.0).astype(np.float32)
+    return cosine
+
+
+def known_terms(index: LexicalIndex, text: str) -> list[tuple[str, float]]:
+    """Return a text's terms with what each counts, misspelt ones as the word that was meant."""
+    found = terms(text)
+    strange = sorted(term for term in found if term not in index.postings and term.isalpha())
+    meant: dict[str, str] = {}
+    for term in strange[:MISSPELT_MOST]:
+        if word := intended(index.spellings, term):
+            meant[term] = word
+    kept = [(term, 1.0) for term in found if term not in meant]
+    return kept + [(word, MISSPELT_SHARE) for word in meant.values()]
 
 
 # ------------------------------------------------------------------------------
@@ -3630,6 +3662,60 @@ def _paired_calls(turns: Sequence[Turn]) -> dict[int, int]:
 
 
 # ------------------------------------------------------------------------------
+# filter/redact.py: Find and mask secrets and personal data, before text leaves the process or is stored.
+
+
+class Finding(NamedTuple):
+    """One sensitive stretch: `kind` for people, offsets into the text."""
+
+    kind: str
+    start: int
+    end: int
+    personal: bool = False
+
+
+def find_sensitive(text: str) -> tuple[Finding, ...]:
+    """Return what must not leave, in order; masks are no findings, earlier rules come first."""
+    taken = sorted(found.span() for found in MASKED.finditer(text))
+    findings = []
+    for rule in MASK_RULES:
+        for found in _apply_rule(rule, text):
+            if _is_free(taken, found.start, found.end):
+                insort(taken, (found.start, found.end))
+                findings.append(found)
+    return tuple(sorted(findings, key=lambda found: found.start))
+
+
+def mask(text: str) -> str:
+    """Return `text` with every finding replaced by its kind; masking twice changes nothing."""
+    return mask_found(text, find_sensitive(text))
+
+
+def mask_found(text: str, findings: Sequence[Finding]) -> str:
+    """Return `text` with these findings, in order, replaced by their kinds."""
+    pieces, position = [], 0
+    for found in findings:
+        label = "personal" if found.personal else "secret"
+        pieces += [text[position : found.start], f"[{label}: {found.kind}]"]
+        position = found.end
+    return "".join((*pieces, text[position:]))
+
+
+def _apply_rule(rule: MaskRule, text: str) -> Iterator[Finding]:
+    group = "value" if "value" in rule.pattern.groupindex else 0
+    for match in rule.pattern.finditer(text):
+        if rule.accept is None or rule.accept(match.group(group)):
+            yield Finding(rule.kind, match.start(group), match.end(group), rule.personal)
+
+
+def _is_free(taken: list[tuple[int, int]], start: int, end: int) -> bool:
+    """Say whether a stretch touches none of the sorted, disjoint `taken` ones."""
+    place = bisect_left(taken, (start, end))
+    before = place == 0 or taken[place - 1][1] <= start
+    return before and (place == len(taken) or end <= taken[place][0])
+
+
+# ------------------------------------------------------------------------------
 # filter/question.py: The question to recall for: the user's last real one, with what carries its topic.
 
 
@@ -3805,60 +3891,6 @@ def joined_turns(turns: Sequence[str], text: str) -> str:
     """Return the turns, shortened to fit one view, and the follow-up behind them."""
     share = (VIEW_LIMIT - len(text)) // max(1, len(turns))
     return "\n".join([*(shorten(turn, max(80, share)) for turn in turns), text])[-VIEW_LIMIT:]
-
-
-# ------------------------------------------------------------------------------
-# filter/redact.py: Find and mask secrets and personal data, before text leaves the process or is stored.
-
-
-class Finding(NamedTuple):
-    """One sensitive stretch: `kind` for people, offsets into the text."""
-
-    kind: str
-    start: int
-    end: int
-    personal: bool = False
-
-
-def find_sensitive(text: str) -> tuple[Finding, ...]:
-    """Return what must not leave, in order; masks are no findings, earlier rules come first."""
-    taken = sorted(found.span() for found in MASKED.finditer(text))
-    findings = []
-    for rule in MASK_RULES:
-        for found in _apply_rule(rule, text):
-            if _is_free(taken, found.start, found.end):
-                insort(taken, (found.start, found.end))
-                findings.append(found)
-    return tuple(sorted(findings, key=lambda found: found.start))
-
-
-def mask(text: str) -> str:
-    """Return `text` with every finding replaced by its kind; masking twice changes nothing."""
-    return mask_found(text, find_sensitive(text))
-
-
-def mask_found(text: str, findings: Sequence[Finding]) -> str:
-    """Return `text` with these findings, in order, replaced by their kinds."""
-    pieces, position = [], 0
-    for found in findings:
-        label = "personal" if found.personal else "secret"
-        pieces += [text[position : found.start], f"[{label}: {found.kind}]"]
-        position = found.end
-    return "".join((*pieces, text[position:]))
-
-
-def _apply_rule(rule: MaskRule, text: str) -> Iterator[Finding]:
-    group = "value" if "value" in rule.pattern.groupindex else 0
-    for match in rule.pattern.finditer(text):
-        if rule.accept is None or rule.accept(match.group(group)):
-            yield Finding(rule.kind, match.start(group), match.end(group), rule.personal)
-
-
-def _is_free(taken: list[tuple[int, int]], start: int, end: int) -> bool:
-    """Say whether a stretch touches none of the sorted, disjoint `taken` ones."""
-    place = bisect_left(taken, (start, end))
-    before = place == 0 or taken[place - 1][1] <= start
-    return before and (place == len(taken) or end <= taken[place][0])
 
 
 # ------------------------------------------------------------------------------
@@ -5059,7 +5091,8 @@ def is_storable(value: object) -> bool:
 
 
 LEXICAL_SHARE = 0.3
-STICKY_SHARE = 0.5
+STICKY_SHARE = 0.6
+"""Share of the floor that keeps what is shown; 0.5 keeps it through more everyday turns."""
 BEHIND_BEST = 0.6
 """Share of the best score a lesson needs to be shown beside it; up to 0.65 costs no right one."""
 FOLLOW_UP_LEXICAL_SHARE = 0.5
@@ -5070,6 +5103,8 @@ TOPIC_SHARE = 0.6
 """What the topic counts in how good a follow-up's best lesson is."""
 LEAST_LEANING = 1.0
 """Standard deviations above the mean of all lessons from which the last turn goes on."""
+LEAST_OWN = 0.6
+"""Share of the floor that its own words must reach to go on without pointing back."""
 STAY_MARGIN = 0.15
 """How much better than the best shown lesson a new one must fit before a full block changes.
 
@@ -5143,7 +5178,7 @@ def judge_follow_up(
     topic = before + FOLLOW_UP_LEXICAL_SHARE * turns + LAST_TURN_SHARE * leaning
     best = int(np.argmax(topic))
     leans = leaning[best] >= LEAST_LEANING * float(leaning.std())
-    if not follow_up.certain and not (leans and alone[best] >= STICKY_SHARE * index.floor):
+    if not follow_up.certain and not (leans and alone[best] >= LEAST_OWN * index.floor):
         return Judged(alone.astype(np.float32), goes_on=False)
     brought = before[best] + LEXICAL_SHARE * turns[best]
     level = TOPIC_SHARE * brought + (1 - TOPIC_SHARE) * alone[best]
@@ -5210,6 +5245,18 @@ def contradicting(index: RecallIndex, new: Sequence[int], known: Sequence[int]) 
     return [place for place in new if any(twins(index, place, other) for other in known)]
 
 
+def rivals(index: RecallIndex, one: int, other: int) -> bool:
+    """Say whether two lessons repeat or contradict each other for one and the same trigger.
+
+    Look-alikes for different triggers (a setting on or off) are shown side by side: their
+    scores are too near to leave the choice to the order, the triggers tell the model.
+    """
+    if not twins(index, one, other):
+        return False
+    first, second = (index.lesson(place).lesson.trigger for place in (one, other))
+    return terms(first) == terms(second)
+
+
 def best_places(scores: Scores, floor: float, most: int) -> list[int]:
     """Return the positions at or above the floor and not far behind the best, best first."""
     least = max(floor, BEHIND_BEST * float(scores.max(initial=0.0)))
@@ -5226,7 +5273,7 @@ def _fitting(index: RecallIndex, order: Iterable[int], top_k: int, token_budget:
         if len(chosen) >= top_k:
             break
         cost = int(index.costs[place])
-        if used + cost <= token_budget and not any(twins(index, place, c) for c in chosen):
+        if used + cost <= token_budget and not any(rivals(index, place, c) for c in chosen):
             chosen.append(place)
             used += cost
     return chosen
@@ -5442,7 +5489,7 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
         return number in CONVERSIONS
     turn = reading.turns[first]
     if first in reading.own:
-        return True
+        return not _is_told_outcome(number, first, reading)
     if turn.role == "result":
         if not turn.failed and number in _LIMIT_NUMBERS:
             # a page size or cap, not a count of this one case
@@ -5454,6 +5501,15 @@ def _number_earned(number: str, part: str, reading: Reading) -> bool:
     tested = any(result > first for result in reading.proofs.results)
     told = first in reading.proofs.accepted and number in _versions_named(part)
     return number in CONVERSIONS or told or (tested and len(number) <= 4)
+
+
+def _is_told_outcome(number: str, first: int, reading: Reading) -> bool:
+    """Say whether a user only told what should come out, a long number that then did."""
+    if len(number) < 5 or number in CONVERSIONS or number in _LIMIT_NUMBERS:
+        return False
+    called = any(number in reading.numbers[p] for p in reading.where("call"))
+    later = (p for p in reading.where("result") if p > first and not reading.turns[p].failed)
+    return not called and any(number in reading.numbers[p] for p in later)
 
 
 def _versions_named(part: str) -> frozenset[str]:
@@ -5618,7 +5674,11 @@ def label_fault(part: str, reading: Reading) -> str | None:
             return "one-off-number"
     if any(name in told and name not in own for name in full_names_in(part) + slashed_in(part)):
         return "tool-only"
-    return None
+    people = frozenset[str]().union(
+        *(listed_people(reading.texts[p]) for p in reading.where("result"))
+    )
+    known = set(re.findall(r"\w+", own))
+    return "tool-only" if (people - known).intersection(re.findall(r"\w+", part)) else None
 
 
 def quotes_symptom(name: Name, trigger: str, reading: Reading) -> bool:
@@ -5701,7 +5761,9 @@ _PATH_INSTANCE = re.compile(
 )
 _FLAG_INSTANCE = re.compile(
     r"(?<![\w-])--(?:group|project|account|tenant|realm|customer|org|host|hostname|job|ticket|bucket"
-    r"|instance|device|serial)[= ][\"']?([\w.@-]{3,80})"
+    r"|instance|device|serial"
+    r"|(?!table|column|field|metric|index|dataset|topic|model)[a-z]{2,20}-name)"
+    r"[= ][\"']?([\w.@-]{3,80})"
 )
 _POD_INSTANCE = re.compile(r"\b(?:pods?|po|nodes?|jobs?)[ /]([a-z0-9][a-z0-9.]*-[a-z0-9.-]{2,80})")
 
@@ -6273,6 +6335,7 @@ class CuratedServer:
         count = collection.count()
         self._refuse_emptied(name, header, count, known)
         drawn = self._draw(collection, header, count, deadline)
+        self._refuse_unusable(name, count, drawn, known)
         after = self._find(client, name)
         if after is None or after[0] != stamp:  # the gate is writing: read again at the next look
             return known or drawn._replace(stamp=None)
@@ -6305,6 +6368,14 @@ class CuratedServer:
             f"{self.place}: {name} is empty, but no newer than the lessons read before: restore "
             "the server's data; to begin anew, restart Open WebUI"
         )
+
+    def _refuse_unusable(self, name: str, count: int, drawn: Shelf, known: Shelf | None) -> None:
+        before = known.lessons if known else None
+        if count and before and before.keys and not (drawn.lessons and drawn.lessons.keys):
+            raise StoreError(
+                f"{self.place}: {name}: none of {count} rows can be used: "
+                f"{drawn.note.partition(': ')[2] or 'run `lessons verify`'}"
+            )
 
     def _draw(self, collection: Any, header: CuratedHeader, count: int, deadline: float) -> Shelf:
         try:
