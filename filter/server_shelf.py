@@ -94,6 +94,7 @@ class CuratedServer:
         count = collection.count()
         self._refuse_emptied(name, header, count, known)
         drawn = self._draw(collection, header, count, deadline)
+        self._refuse_unusable(name, count, drawn, known)
         after = self._find(client, name)
         if after is None or after[0] != stamp:  # the gate is writing: read again at the next look
             return known or drawn._replace(stamp=None)
@@ -126,6 +127,14 @@ class CuratedServer:
             f"{self.place}: {name} is empty, but no newer than the lessons read before: restore "
             "the server's data; to begin anew, restart Open WebUI"
         )
+
+    def _refuse_unusable(self, name: str, count: int, drawn: Shelf, known: Shelf | None) -> None:
+        before = known.lessons if known else None
+        if count and before and before.keys and not (drawn.lessons and drawn.lessons.keys):
+            raise StoreError(
+                f"{self.place}: {name}: none of {count} rows can be used: "
+                f"{drawn.note.partition(': ')[2] or 'run `lessons verify`'}"
+            )
 
     def _draw(self, collection: Any, header: CuratedHeader, count: int, deadline: float) -> Shelf:
         try:

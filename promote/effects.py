@@ -16,7 +16,7 @@ from lessons_loop.promote.candidates import delete_staged
 from lessons_loop.promote.curated import CuratedWriter, find_curated
 from lessons_loop.promote.journal import Plan
 from lessons_loop.promote.places import Clients, StagingPlace
-from lessons_loop.promote.rows import Row, chroma_errors, find_collection
+from lessons_loop.promote.rows import Row, chroma_errors, find_collection, get_page
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -83,11 +83,10 @@ def stored_fields(collection: Any, rows: tuple[Row, ...]) -> dict[str, set[str]]
     """Return the metadata names the stored rows have, by id."""
     fields: dict[str, set[str]] = {}
     ids = [row.id for row in rows]
-    with chroma_errors(collection.name):
-        for start in range(0, len(ids), 500):
-            page = collection.get(ids=ids[start : start + 500], include=["metadatas"])
-            for id_, metadata in zip(page["ids"], page["metadatas"], strict=True):
-                fields[id_] = set(metadata or {})
+    for start in range(0, len(ids), 500):
+        page = get_page(collection, ("metadatas",), ids=ids[start : start + 500])
+        for id_, metadata in zip(page["ids"], page["metadatas"], strict=True):
+            fields[id_] = set(metadata or {})
     return fields
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.errors import (
@@ -101,8 +101,27 @@ def _translated(error: Exception, name: str) -> StoreError:
     if isinstance(error, httpx.TransportError):
         reason = transport_reason(error)
         return StoreUnreachable(f"{name}: the server does not answer ({reason}): run again later")
+    if isinstance(error, TypeError | LookupError | AttributeError | ValidationError):
+        return _nonsense(name)
     kind = StoreMissing if isinstance(error, NotFoundError) else StoreError
     return kind(f"{name}: {first_line(error)}")
+
+
+def _nonsense(name: str) -> StoreUnreachable:
+    return StoreUnreachable(f"{name}: the store's answer makes no sense: look at its server")
+
+
+def get_page(collection: Any, include: Sequence[str], **which: Any) -> dict[str, Any]:
+    """Return what `get` answers, each list as long as `ids`; raise StoreError."""
+    name = collection.name
+    with chroma_errors(name):
+        page = collection.get(include=list(include), **which)
+        ids = page["ids"]
+        lists = [[] if page[field] is None else page[field] for field in include]
+        sound = isinstance(ids, list) and all(isinstance(id_, str) for id_ in ids)
+        if not sound or any(len(found) != len(ids) for found in lists):
+            raise _nonsense(name)
+    return {"ids": ids, **dict(zip(include, lists, strict=True))}
 
 
 def find_collection(client: ClientAPI, name: str) -> Any | None:
@@ -141,8 +160,7 @@ def read_rows(collection: Any) -> Iterator[Stored]:
     offset, most = 0, PAGE
     while True:
         try:
-            with chroma_errors(collection.name):
-                page = collection.get(limit=most, offset=offset, include=["documents", "metadatas"])
+            page = get_page(collection, ("documents", "metadatas"), limit=most, offset=offset)
         except AnswerTooLarge:
             if most == 1:
                 raise
@@ -160,20 +178,27 @@ def read_vectors(collection: Any, ids: Sequence[str]) -> dict[str, Vectors]:
     for start in range(0, len(ids), PAGE):
         batch = list(ids[start : start + PAGE])
         try:
-            with chroma_errors(collection.name):
-                page = collection.get(ids=batch, include=["embeddings"])
+            page = get_page(collection, ("embeddings",), ids=batch)
         except (StoreUnreachable, StoreMissing):
             raise
         except StoreError:
             raise _lost(collection.name) from None
-        rows = np.asarray(page["embeddings"], dtype=np.float32)
+        rows = _unit_rows(page["embeddings"], collection.name)
         found.update(zip(page["ids"], rows, strict=True))
-        # a torn index file is padded with zeros or rubbish, without an error
-        if len(rows) and not np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=0.01):
-            raise _lost(collection.name)
     if len(found) != len(set(ids)):
         raise _lost(collection.name)
     return found
+
+
+def _unit_rows(rows: Any, name: str) -> Vectors:
+    try:
+        matrix = np.asarray(rows, dtype=np.float32).reshape(len(rows), -1 if len(rows) else 0)
+    except (TypeError, ValueError):
+        raise _lost(name) from None
+    # a torn index file is padded with zeros or rubbish, without an error
+    if len(matrix) and not np.allclose(np.linalg.norm(matrix, axis=1), 1.0, atol=0.01):
+        raise _lost(name)
+    return matrix
 
 
 def _lost(name: str) -> StoreDamaged:
@@ -221,8 +246,7 @@ def _fields(rows: Sequence[Row], dropped: Mapping[str, set[str]]) -> dict[str, A
 
 
 def _read_back(collection: Any, rows: Sequence[Row]) -> None:
-    with chroma_errors(collection.name):
-        page = collection.get(ids=[row.id for row in rows], include=["documents", "metadatas"])
+    page = get_page(collection, ("documents", "metadatas"), ids=[row.id for row in rows])
     found = {
         id_: (document, metadata)
         for id_, document, metadata in zip(

@@ -17,6 +17,7 @@ from lessons_loop.promote.rows import (
     PLACEHOLDER,
     chroma_errors,
     find_collection,
+    get_page,
     read_rows,
     space_of,
 )
@@ -93,12 +94,12 @@ def _copy_one(collection: Any, target: CopiedClient, *, vectors: bool) -> None:
 def _vectors(collection: Any, ids: list[str]) -> dict[str, Any]:
     """Return the rows' vectors; zeros, which no reader takes for vectors, where they are lost."""
     try:
-        with chroma_errors(collection.name):
-            page = collection.get(ids=ids, include=["embeddings"])
+        page = get_page(collection, ("embeddings",), ids=ids)
     except (StoreUnreachable, StoreMissing):
         raise
     except StoreError:
         page = {"ids": [], "embeddings": []}
-    found = dict(zip(page["ids"], page["embeddings"], strict=True))
+    rows = zip(page["ids"], page["embeddings"], strict=True)
+    found = {id_: vector for id_, vector in rows if vector is not None}
     size = max((len(vector) for vector in found.values()), default=1)
     return {id_: found.get(id_, [0.0] * size) for id_ in ids}

@@ -5,9 +5,10 @@ Each run ends in bounded time with one line; the next one completes what was beg
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +275,50 @@ def test_nonsense_ends_in_one_line_and_is_made_good(
     (root / "server.url").write_text(direct)
     promote(root)
     assert_whole(root)
+
+
+@pytest.mark.parametrize("database", ["curated", "gate", "staging"])
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("embeddings", lambda rows: None),
+        ("embeddings", lambda rows: rows[1:]),
+        ("embeddings", lambda rows: [None for _ in rows]),
+        ("embeddings", lambda rows: [["a"] for _ in rows]),
+        ("ids", lambda rows: rows[1:]),
+        ("ids", lambda rows: "rows"),
+        ("ids", lambda rows: [7 for _ in rows]),
+        ("documents", lambda rows: None),
+        ("documents", lambda rows: rows[1:]),
+        ("metadatas", lambda rows: None),
+        ("metadatas", lambda rows: ["x" for _ in rows]),
+    ],
+)
+def test_misshapen_rows_are_errors_of_ours(
+    root: Path, server: ChromaServer, database: str, field: str, change: Callable[[Any], Any]
+) -> None:
+    direct = (root / "server.url").read_text()
+    with Relay(server.base) as relay:
+        inner = relay.answer
+
+        def answer(call: Call, query: str, body: bytes) -> Spoilt:
+            found = inner(call, query, body)
+            if f"/{database}/" not in call.path or not call.path.endswith("/get"):
+                return found
+            page = json.loads(found.body)
+            page[field] = change(page[field]) if page[field] is not None else None
+            return found._replace(body=json.dumps(page).encode())
+
+        relay.answer = answer  # type: ignore[method-assign]
+        through(root, relay)
+        for dry_run in (True, False):
+            with suppress(StoreError), gate(root, dry_run=dry_run) as session:
+                session.nearest_vectors()
+                session.candidates()
+                session.apply(promotion(session, candidate()))
+    (root / "server.url").write_text(direct)
+    with gate(root) as session:
+        assert session.ledger.verify() == [] and session.nearest_vectors()
 
 
 def test_slow_server_is_waited_for(root: Path, server: ChromaServer) -> None:

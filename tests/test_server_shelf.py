@@ -151,6 +151,20 @@ def test_unusable_rows_are_left_out_and_told_once(url, caplog):
         assert reader.alerts.active == {}
 
 
+def test_change_that_leaves_no_usable_row_keeps_the_lessons(url, caplog):
+    put_curated(url, shelf(), EMBEDDER)
+    with reading(url) as reader, caplog.at_level(logging.WARNING):
+        reader.refresh()
+        with curated(url) as (_, collection):
+            rows = collection.get(include=[])["ids"]
+            collection.update(ids=rows, embeddings=np.zeros((len(rows), 64), np.float32))
+            collection.modify(metadata=collection.metadata | {"rev": 2})
+        assert not reader.refresh() and texts(reader) == all_texts(shelf())
+        assert "none of 3 rows can be used: 3 rows have no usable vector" in caplog.text
+        put_curated(url, shelf(), EMBEDDER, rev=3)
+        assert reader.refresh() and reader.alerts.active == {}
+
+
 @pytest.mark.parametrize("factor", [1e30, 1e-30, 7.0])
 def test_vectors_become_unit_rows(factor):
     record = shelf()[0].to_record()
