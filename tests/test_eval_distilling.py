@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -232,8 +232,13 @@ def test_table_fits_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 # The hold-out: other topics than the development set, replies written before its rules were seen.
-def figures(of: str) -> Mapping[str, Any]:
-    rows = [*load_rows("distill/holdout.jsonl"), *load_rows("distill/holdout_late.jsonl")]
+HOLDOUT = ("holdout", "holdout_late")
+BLIND = ("blind_a", "blind_b", "blind_c", "blind_d")
+"""Written later, a before and b to d after rules were last tuned; since then all are tuned on."""
+
+
+def figures(of: str, names: Sequence[str] = HOLDOUT) -> Mapping[str, Any]:
+    rows = [one for name in names for one in load_rows(f"distill/{name}.jsonl")]
     exchanges = [parse_exchange(one) for one in rows]
     replies = {one["id"]: one["replies"][of] for one in rows}
     return score_distilling(asyncio.run(replay_all(exchanges, replies)))
@@ -250,6 +255,20 @@ def test_holdout_with_weak_replies() -> None:
     found = figures("weak")
     assert found["forbidden_leaks"] == 0
     assert found["false_emits"] <= 0.05
+
+
+def test_blind_sets_with_good_replies() -> None:
+    found = figures("good", BLIND)
+    assert found["mistakes"] == []
+    assert found["n_facts"] == 139
+    assert found["facts_covered"] == 1.0
+    assert found["forbidden_leaks"] == 0
+
+
+def test_blind_sets_with_weak_replies() -> None:
+    found = figures("weak", BLIND)
+    assert found["forbidden_leaks"] == 0
+    assert found["n_false_emits"] <= 1
 
 
 def test_no_field_lets_what_the_exchange_forbids_through() -> None:
