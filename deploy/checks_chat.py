@@ -129,12 +129,13 @@ def plugin_findings(facts: HostFacts, source: str) -> list[Finding]:
         digest = shipped.get("source_digest", "")[:12]
         text = f"{shipped.get('version')} as this release ships it, source {digest}"
         return [*found, Finding("plugin source", Level.OK, text)]
-    same = stored.get("source_digest") == shipped.get("source_digest")
-    text = (
-        f"{stored.get('version', '?')} there, changed by hand"
-        if same
-        else f"{stored.get('version', '?')} there is not this release's {shipped.get('version')}"
-    )
+    there, wanted = stored.get("version", "?"), shipped.get("version")
+    if stored.get("source_digest") == shipped.get("source_digest"):
+        text = f"{there} there, changed by hand"
+    elif there == wanted:
+        text = f"{there} there, but of another source than this release's"
+    else:
+        text = f"{there} there, this release has {wanted}"
     return [*found, Finding("plugin source", Level.PROBLEM, text, remedy)]
 
 
@@ -154,7 +155,7 @@ def valve_findings(facts: HostFacts, store: str, domains: Sequence[str]) -> list
     if not facts.source:
         return []
     valves = LessonsValves.model_validate(dict(facts.valves))
-    found = [recall_finding(valves), learning_finding(valves, facts)]
+    found = [recall_finding(valves, facts.url), learning_finding(valves, facts)]
     known = valves.domain_names()
     if unread := [name for name in domains if name not in known]:
         remedy = f"lessons install --url {facts.url} --domain {','.join([*known, *unread])}"
@@ -183,33 +184,36 @@ def shown_store(setting: str) -> str:
         return "an address that cannot be used"
 
 
-def recall_finding(valves: LessonsValves) -> Finding:
+def recall_finding(valves: LessonsValves, url: str) -> Finding:
     """Say whether questions get lessons."""
-    on = "lessons install --set recall_enabled=true"
+    install = f"lessons install --url {url} --set"
     if not valves.recall_enabled:
-        return Finding("recall", Level.WARNING, "switched off by a valve", on)
+        text = "switched off by the valve recall_enabled"
+        return Finding("recall", Level.WARNING, text, f"{install} recall_enabled=true")
     if not (valves.top_k and valves.token_budget):
-        text, default = (
-            "switched off: top_k or token_budget is 0",
-            "--set top_k= --set token_budget=",
-        )
-        return Finding("recall", Level.WARNING, text, f"lessons install {default}")
+        text = "switched off: top_k or token_budget is 0"
+        return Finding("recall", Level.WARNING, text, f"{install} top_k= --set token_budget=")
     floor = valves.floor()
     told = "calibrated floor" if floor is None else f"floor {floor:g}"
     return Finding("recall", Level.OK, f"on: at most {valves.top_k} lessons, {told}")
+
+
+CAPS = "distill_max_lessons= --set distill_daily_cap="
+TASK_MODEL = "the task model or the chat's own"
 
 
 def learning_finding(valves: LessonsValves, facts: HostFacts) -> Finding:
     """Say whether finished chats are learned from, and by which model."""
     if not valves.distill_enabled:
         return Finding("learning", Level.OK, "off: chats leave no candidates")
+    install = f"lessons install --url {facts.url} --set"
     if not (valves.distill_max_lessons and valves.distill_daily_cap):
-        return Finding("learning", Level.WARNING, "switched off: a cap is 0")
+        return Finding("learning", Level.WARNING, "switched off: a cap is 0", f"{install} {CAPS}")
     chosen = valves.distill_model.strip()
     if not valves.distill_url.strip() and chosen and chosen not in facts.models:
         text = f"Open WebUI has no model {chosen} (valve distill_model)"
-        return Finding("learning", Level.PROBLEM, text, "lessons install --set distill_model=NAME")
-    return Finding("learning", Level.OK, f"on, with {chosen or 'the task model or the chat’s own'}")
+        return Finding("learning", Level.PROBLEM, text, f"{install} distill_model=NAME")
+    return Finding("learning", Level.OK, f"on, with {chosen or TASK_MODEL}")
 
 
 def distilling_model(facts: HostFacts) -> tuple[str, str] | None:

@@ -183,7 +183,7 @@ def domain_finding(domain: Mapping[str, Any]) -> Finding:
 
 def run_finding(last_run: str, now: datetime) -> Finding:
     """Say when the gate ran last."""
-    remedy = "lessons promote --unattended --review llm"
+    remedy = "lessons promote --review human"
     at = last_run.split(" ")[0]
     try:
         age = now - datetime.fromisoformat(at)

@@ -218,7 +218,7 @@ def host(**changes: object) -> HostFacts:
         (host(plugins=(ON, ON | {"id": "b"})), "2 times"),
         (host(plugins=({**ON, "is_active": False},)), "switched off"),
         (host(source=plugin_source() + "#"), "changed by hand"),
-        (host(source='"""\nversion: 0.0.9\n"""'), "not this release's"),
+        (host(source='"""\nversion: 0.0.9\n"""'), "this release has"),
         (HostFacts("http://h", "0.6.0"), "the plugin needs"),
         (host(refused="the token is not an admin's"), "not an admin's"),
     ],
@@ -226,6 +226,13 @@ def host(**changes: object) -> HostFacts:
 def test_each_fault_of_the_plugin_is_a_problem(facts: HostFacts, told: str) -> None:
     problems = [one for one in host_findings(facts) if one.level is Level.PROBLEM]
     assert any(told in one.text for one in problems)
+
+
+def test_switched_off_valves_have_a_remedy() -> None:
+    off = {"top_k": 0, "distill_enabled": True, "distill_daily_cap": 0, "store": "/elsewhere"}
+    findings = valve_findings(host(valves=off), "/here", ["sql"])
+    assert all(one.remedy for one in findings if one.level is Level.WARNING)
+    assert "top_k= " in findings[0].remedy and "--url" in findings[0].remedy
 
 
 def test_sound_plugin_is_ok() -> None:
