@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 StoreOption = Annotated[
     str,
     typer.Option(
-        "--store", envvar="LESSONS_STORE", show_default=False, help="Folder of the lesson store."
+        "--store",
+        envvar="LESSONS_STORE",
+        show_default=False,
+        help="Folder of the lesson store, or a Chroma server's URL.",
     ),
 ]
 """As of every command, but asked for only where seeds are loaded, not where they are drafted."""
@@ -135,7 +138,8 @@ def load_all(
     from lessons_loop.seeds.load import load_seeds
 
     for seeds, chosen in zip(found, settings, strict=True):
-        with busy(f"loading {len(seeds.seeds)} lessons into {seeds.domain}"):
+        count = len(seeds.seeds)
+        with busy(f"loading {count} lesson{'' if count == 1 else 's'} into {seeds.domain}"):
             if not chosen.dry_run:
                 initialise(chosen.store, [seeds.domain], chosen.embedder, chosen.state)
             with open_gate(chosen) as session:
