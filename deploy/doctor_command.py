@@ -65,9 +65,9 @@ def doctor(
 ) -> None:
     """Check store, models, Open WebUI and plugin.
 
-    Each problem comes with its remedy. It changes nothing, and ends in time with
-    everything down. Exit code 0 without problems, else 1. What is not given is not
-    checked, and said so.
+    Each problem comes with its remedy. It changes nothing, and comes to an end even
+    when everything is down. Exit code 0 without problems, else 1. What is not given
+    is not checked, and said so.
 
     Example: lessons doctor --store ./lessons --url http://127.0.0.1:8080
     """

@@ -164,6 +164,8 @@ def publish(
 ) -> None:
     """Write the published file anew from curated.
 
+    Chats read that file; every promotion writes it. Needed where status or doctor say so.
+
     Example: lessons publish --store ./lessons --domain sql
     """
     from lessons_loop.promote.session import GateSettings, open_gate

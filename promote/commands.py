@@ -57,7 +57,7 @@ PromoteIds = Annotated[
 ]
 Supersede = Annotated[
     str,
-    typer.Option(help="Id of the curated lesson that goes.", autocompletion=complete_id),
+    typer.Option(help="Id of the curated lesson it replaces.", autocompletion=complete_id),
 ]
 ReviewFlag = Annotated[ReviewBy | None, typer.Option(help="Who reviews.")]
 LlmUrl = Annotated[
@@ -78,7 +78,7 @@ Auto = Annotated[
     bool, typer.Option("--auto", help="Promote what no rule stands against, unreviewed.")
 ]
 MinUsers = Annotated[
-    int, typer.Option(min=1, help="Users in chats of their own a promotion needs.")
+    int, typer.Option(min=1, help="How many users' chats must have shown a lesson.")
 ]
 Unattended = Annotated[
     bool, typer.Option("--unattended", help="For timers: never asks, 0 when nothing to do.")
