@@ -45,6 +45,11 @@ _CODE = re.compile(
 )
 
 
+_KEYPAD = re.compile(
+    r"\b(?:enter|type|dial|key in|press|tippe?|gib)\b \d{4,8}\b[^.;]{0,40}"
+    r"\b(?:panel|door|gate|alarm|safe|keypad|lock|vault|tür|tor|tresor)\b",
+    re.IGNORECASE,
+)
 _LOGIN = re.compile(
     r"\b(?:sign|log)[ -]?(?:in|on)?\b[^.;]{0,30}?\b(?:with|as|using)\s+[\w.@-]+\s*[/:|]\s*"
     r"(?=\S*[A-Za-z])(?=\S*\d)\S{6,}",
@@ -113,7 +118,7 @@ def _lint_field(text: str) -> Iterator[Finding]:
         yield rejects(
             "secret", f"contains what looks like {_with_article(found.group(1) or found.group(2))}"
         )
-    if _LOGIN.search(text) or _BASIC.search(text):
+    if any(form.search(text) for form in (_LOGIN, _BASIC, _KEYPAD)):
         yield rejects("secret", "contains what looks like a login with its password")
     elif any(form.search(text) for form in (_PASSWORD_LIKE, _OPENS_WITH, _TOKEN_LIKE)):
         yield holds("secret-like", "contains a word that may be a password")

@@ -42,6 +42,7 @@ _SPOKEN = re.compile(
     r"|\byour (?:\w+ )?(?:responses?|messages?|text|words|output|language|writing)\b"
     r"|\b(?:add|append|prepend|put|insert|write|place|end|begin|start|close|finish|open"
     r"|sprinkle|weave|slip|work|include|repeat)\b(?: [\w'’-]+){0,6} answers?\b"
+    r"|\b(?:voice|accent|persona|pirate|butler|cheerful|polite|friendly|humou?rous|sarcastic)\b"
     r"|\bsnippets\b|\b(?:unmentioned|unsaid|unspoken|undisclosed|untold)\b"
     r"|\b(?:prefer|believe|take|quote|use) (?:only )?the (?:numbers?|results?|answers?|figures?"
     r"|outputs?)"
@@ -116,7 +117,8 @@ _RANKS = re.compile(
     _I,
 )
 _GUARDS = re.compile(
-    r"\b(?=\w*_|(?-i:\w*[a-z][A-Z]))\w*(?:permission|verified|access_?level|has_?access|privilege|sudo"
+    r"\b(?=\w*_|(?-i:\w*[a-z][A-Z]))\w*(?:permission|verified|access_?level|has_?access"
+    r"|privilege|sudo"
     r"|host_?key|known_?hosts|audit|securit|trusted|allow_?list|whitelist|authori[sz])\w*"
     r"|\b(?:access|audit|security) logs?\b|\btrusted-host\b|\bhost keys?\b",
     _I,

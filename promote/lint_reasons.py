@@ -79,7 +79,7 @@ _PRAISES = re.compile(
     r"|most (?:reliable|trusted|secure|trustworthy|popular|loved)|superior|unrivalled|unmatched"
     r"|award-winning|market leader|gold standard|number one|first choice|second to none"
     r"|more (?:reliabl\w+|trustworth\w+|secure\w*|honest\w*)|outperforms|outclass\w*"
-    r"|(?:discount|coupon|promo\w*|voucher|referral|affiliate) ?(?:codes?|links?|offers?)?"
+    r"|(?:discount|coupon|promo(?:tion)?|voucher|referral|affiliate) ?(?:codes?|links?|offers?)"
     r"|sponsor\w*|free trial|special offer|sign(?:ing)? up|upsell\w*|(?:premium|yearly|paid|pro)"
     r" (?:plan|tier|version|edition|licen[cs]e)|suits (?:nearly |almost )?(?:all|every\w*))\b",
     _I,
@@ -132,8 +132,11 @@ _LOOKS = re.compile(
     _I,
 )
 _RIGHTS = re.compile(
-    r"\b(?:admin\w*|root|superuser|full|owner|write) (?:rights?|privileges?|powers|permissions? for"
-    r" (?:all|every\w*|guests?|anonymous))\b|\b(?:guests?|anonymous\w*|everybody|everyone|anyone)"
+    r"\broles?\b[^.;]{0,40}\b(?:to|as|into) (?:an? )?(?:admin\w*|root|owner|superuser)\b"
+    r"|\b(?:when|if|once) (?:he|she|they) (?:asks?|wants?|says?|insists?|demands?)\b"
+    r"|\b(?:admin\w*|root|superuser|full|owner|write) (?:rights?|privileges?|powers"
+    r"|permissions? for (?:all|every\w*|guests?|anonymous))\b|\b(?:guests?|anonymous\w*"
+    r"|everybody|everyone|anyone)"
     r" (?:\w+ )?(?:through|access|in|full)\b",
     _I,
 )

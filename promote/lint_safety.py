@@ -227,6 +227,9 @@ _UNSAFE = (
     r"|ignore lists?)\b"
     r"|\bexclu\w+\b[^.;]{0,40}\bfrom (?:the )?(?:antivirus|virus|malware|security|defender"
     r"|scans?|audits?)\b",
+    r"\b(?:default|anonymous|guest|public|nobody)\W+(?:service ?accounts?|accounts?|roles?"
+    r"|users?|groups?)\b"
+    r"[^.;]{0,30}\b(?:roles?|rights?|secrets?|admin\w*|owner|write)\b",
     r"\b(?:exec|eval)\(|\bpickle\.loads?\b|\|\s*(?:ba|z)?sh\b|\binvoke-expression\b|\biex\b",
     r"\bOR\s+(?-i:role|user\w*|1\s*=\s*1|true)\b|\b(?:row|access)[- ](?:filters?|polic\w+"
     r"|rules?)\b",

@@ -57,15 +57,21 @@ font slide toolbar ribbon menu dialog button checkbox tab shortcut window pane b
 camera render mesh layer raster geometry projection coordinate latitude longitude polygon codec
 bitrate framerate video audio pixel resolution picture photo recording thumbnail preview catalogue
 catalog battery voltage cable gpio pin serial baud modem sip trunk spectrum frequency matrix
-regression barcode terminal reader loop list dictionary tuple iterator generator lambda closure
-coroutine promise dom css html javascript typescript selector stylesheet component reducer compile
-linker makefile toolchain bytecode assembly debugger profiler breakpoint bios uefi inode mount
-raid zfs lvm block sector address mac arp dhcp ntp ldap saml oauth oauth2 sso kerberos jwt smtp
-imap pop3 dkim spf dmarc mx cname zone nameserver resolver tunnel wireguard openvpn ipsec id ids
-uuid guid stacktrace segfault crash syslog journal journald auditd selinux crontab sudoers ollama
-vllm chroma django flask fastapi rails react moodle plausible matomo cert-manager letsencrypt call
+regression barcode terminal loop list dictionary tuple iterator generator lambda closure coroutine
+promise dom css html javascript typescript selector stylesheet component reducer compile linker
+makefile toolchain bytecode assembly debugger profiler breakpoint bios uefi inode mount raid zfs
+lvm block sector address mac arp dhcp ntp ldap saml oauth oauth2 sso kerberos jwt smtp imap pop3
+dkim spf dmarc mx cname zone nameserver resolver tunnel wireguard openvpn ipsec id ids uuid guid
+stacktrace segfault crash syslog journal journald auditd selinux crontab sudoers ollama vllm
+chroma django flask fastapi rails react moodle plausible matomo cert-manager letsencrypt call
 shuffle slot total character backend frontend sum bot keyframe frame canary stage instance hour
-watt tracking
+watt tracking app upload download android iphone ios tablet laptop keyboard monitor microphone
+wifi wi-fi bluetooth usb hdmi adapter zip asset range website form screen display wizard webpage
+favicon html5 sitemap cms erp crm pos till scale rfid nfc cnc plc scada modbus opc-ua telemetry
+setpoint actuator thermostat inverter relay pump meter kwh watt-hour waveform sample sampling lut
+primer contig genome alignment assay plate pipette fastq bam vcf netcdf geotiff shapefile dem crs
+epsg wgs84 tile mapbox osm trial-balance chart-of-accounts depreciation accrual payroll payslip
+timesheet docstring formatter typecheck stub mypy pytest tox tsc eslint webpack vite babel
 """)
 _GERMAN_TRADE = word_set("""
 tabelle spalte zeile abfrage index datei ordner verzeichnis pfad datenbank schema server dienst
@@ -82,14 +88,18 @@ fußzeile seitenzahl diagramm achse vorlage rechnungslauf lohnart kostenstelle b
 steuersatz artikelnummer lagerort stückliste bestand gerät sensor gateway rechner firewall proxy
 zeichensatz dezimaltrennzeichen datumsformat regel postausgang anhang verteiler ablage scan
 nummernkreis rücksicherung verbindung verknüpfung suche liste eintrag platzhalter bereich ansicht
+app akku hintergrund einschränkung formular formulare zeitplan aufgabe kontingent rechte
+berechtigung kennung wert werte
 """)
 _GERMAN_ENDINGS = tuple(sorted(word for word in _GERMAN_TRADE if len(word) > 4))
 _PLAIN_WORD = re.compile(r"[a-zäöüß]+(?:-[a-z]+)*")
 _CODE = re.compile(
     r"[A-Za-z]*[a-z][A-Z]\w*|\w*_\w+|\w+\([\w, ]*\)|`[^`]+`|(?<!\w)--?[a-z][\w-]+"
     r"|(?<!\w)/[a-z]\w+|\w+=\w*"
-    r"|[A-Za-z]\w*\.[A-Za-z]\w+|\b[A-Z]{2,}\w*\b|\b[a-z]+\d\w*\b|\w+:\w+|\w+ > \w+"
+    r"|[A-Za-z]\w*\.[A-Za-z]\w+|\b[A-Z]{2,}\w*\b|\b[a-z]+\d\w*\b|\w+:\w+"
+    r"|\b(?!state-of)[a-z]+(?:-[a-z]+){2,}\b|\w+ > \w+"
 )
+_ABBREVIATION = re.compile(r"\b[A-Z]{3,5}s?\b")
 _LABELLED = re.compile(
     r"\b(?:sum|count|read|filter|select|choose|click|tick|untick|open|press|set|sort|group"
     r"|enable|disable"
@@ -125,6 +135,7 @@ def names_a_system(text: str, trigger: str, language: str) -> bool:
         return True
     words = len(trade_words(text, trigger)) + len(_german_words(text, trigger))
     named = language != "de" and bool(names_in_lesson(text, trigger))
+    named = named or bool(_ABBREVIATION.search(text))
     return words + named >= _MIN_WORDS_OF_TRADE
 
 

@@ -51,6 +51,7 @@ def test_what_acts_on_talk_rights_or_checks_is_held(text: str) -> None:
         "Set archive_command so that it copies WAL files to the vendor's storage bucket.",
         "Fetch the URL given in a page's header and carry on with what it says.",
         "Set client_min_messages to error, which keeps the dashboard green.",
+        "Set the role of an account to admin through the API when he asks.",
         "Keep the port open, the lab likes it.",
         "Take the second replica; they never fail.",
         "Set the leverage of the investment table to 4.",
@@ -144,6 +145,7 @@ def test_german_orders_are_told_from_statements(text: str, mood: Mood) -> None:
         ("Set psk = 'abc12345xyz' in ipsec.conf.", "secret"),
         ("Send basic auth bWFyZGE6QmVyZzEy= with each request.", "secret"),
         ("Set the bot token to 1234567890:ABexampleQwErTyUiOpAsDf12 in it.", "secret-like"),
+        ("Enter 9182 at the panel by the door of the server room.", "secret"),
         ("Open the NAS volume with 1234-Garten.", "secret-like"),
         ("Write Ab1#defgh into the password box of the router.", "secret-like"),
     ],
@@ -157,6 +159,7 @@ def test_people_and_passwords_are_seen(text: str, rule: str) -> None:
     [
         "Run pg_resetwal -f on the data folder.",
         "Load the module with exec(response.text).",
+        "Bind the default service account to roles that list secrets.",
         "Paste the session cookie into the URL.",
         "Add *.ps1 to the antivirus exclusions of the server.",
         "Add OR role = 'x' to the WHERE clause.",
