@@ -23,7 +23,7 @@ _HARMLESS_NO = re.compile(
 _QUESTION = re.compile(r"(?:^|(?<=[.!?\n。！？]))[^.!?\n。！？]{0,1300}[?？]")
 _REJECTS = re.compile(
     r"""(?:^|(?<=[.!?\n]\s)|(?<=\n))\W{0,9}(?:(?:hm+|well|oh|ah|uh|um|sorry|but|äh*m?|ach|aber|eh|euh|ben|bueno|pero)\W{1,4})?
-        (?:no|nope|nein|non|não|нет)\b(?!-)
+        (?:no|nope|nah|nein|nee|nö|non|não|нет)\b(?!-)
     |\b(?:wrong|incorrect|inaccurate|mistaken
         |(?:is|was|does|do|did|that)(?:n't|n’t|\ not)\ (?:right|correct|true|work\w*|match\w*
             |look\ right|what\ i|help\w*|valid|the\ case)
@@ -38,6 +38,7 @@ _REJECTS = re.compile(
         |no\ (?:better|faster|quicker|improvement|luck)|(?:just\ )?as\ (?:slow|bad|broken)\ as
         |(?:hasn't|hasn’t|haven't|didn't|didn’t)\ (?:moved?|changed?|helped|improved?)
         |(?:crash\w*|down|gone|dead|fail\w*|broken)\ again|(?:take|took)\ it\ from\ here
+        |(?<!nothing\ )(?:is|are)\ missing
         |leave\ it(?!\ (?:as|like|so|at|on|in))|forget\ it|never\s?mind|give\ up|gave\ up
         |is\ (?:gone|deprecated|obsolete|outdated))\b
     |\b(?:(?:schon\ )?wieder\ (?:weg|kaputt|abgestürzt|tot|offline|rot)|backup\ (?:wieder\ )?ein
@@ -78,12 +79,14 @@ _ADVISES = re.compile(
 _CONFIRMS = re.compile(
     r"""\b(?:works?|worked|working|solved|fixed|fixes|confirmed|correct|exactly|perfect\w*
         |match(?:es|ed)?|plausible|that(?:'s|\ is|\ was|\ did)\ (?:it|right|the\ one|what)|is\ right
+        |(?:lines?|adds?)\ up|tall(?:y|ies)\ with|in\ line\ with|consistent\ with
         |all\ (?:good|green)|looks\ (?:good|right)|agrees?\ with|same\ as|as\ expected|success\w*
         |resolved|(?:that|it)\ did\ (?:it|the\ trick)|tests?\ pass\w*|compiles|green
         |went\ through|comes?\ (?:out|through)|(?:is|are)\ (?:up|back|in|there)
         |fine|great|awesome|excellent|spot\ on)\b
     |\b(?:passt|stimmt|funktioniert|geht\ (?:jetzt|nun|wieder)|klappt|richtig|korrekt|genau|perfekt
-        |gelöst|behoben|kommt\ (?:so\ )?hin|haut\ hin|super|prima|bestens|läuft|übereinstimm\w*)\b
+        |gelöst|behoben|kommt\ (?:so\ )?hin|haut\ hin|super|prima|bestens|läuft|übereinstimm\w*
+        |deckt\ sich|decken\ sich|entspricht)\b
     |\b(?:parfait\w*|exact\w*|ça\ (?:marche|fonctionne)|correspond|r[ée]solu
         |c'est\ (?:bon|ça|juste))\b
     |\b(?:correcto|coincide|perfecto|exacto|exactamente|funciona|resuelto|eso\ es|cuadra|genial)\b
@@ -124,7 +127,7 @@ _WISHES = re.compile(
 )
 
 
-_LONG_REMARK = 6
+_LONG_REMARK = 8
 """Words from which a last remark is no nod; an East Asian character is a third of one."""
 _SETTLES = re.compile(
     r"\b(?:right|better|more like it|as it should|finally|bingo"
@@ -164,7 +167,8 @@ _ORDERS_LOOP = re.compile(
 
 
 _COMPARES = re.compile(
-    r"\b(?:match\w*|agrees?|same|equals?|fits?|passt zu\w*|stimmt mit|übereinstimm\w*|correspond\w*"
+    r"\b(?:match\w*|agrees?|same|equals?|fits?|passt zu\w*|deckt sich"
+    r"|stimmt mit|übereinstimm\w*|correspond\w*"
     r"|coincide\w*|corrispond\w*|bate|confere|совпадает)\b|一致|吻合|合って",
     re.IGNORECASE,
 )

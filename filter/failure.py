@@ -23,6 +23,7 @@ _ERROR_OPENING = re.compile(
       |[\w./+-]{1,60}:(?:\d+:){0,2}\ (?:
           (?:fatal\ )?(?:error|fatal|panic|fehler|erreur)(?:\[\w+\])?(?:\ \(|:)
           |(?:cannot|can't|could\ not|unable\ to|invalid|unrecogni[sz]ed|unknown|unsupported)\ )
+      |(?:[\w.-]{1,30}\ ){1,3}error\ ?\(?-?\d{1,6}\)?:
       |traceback\ \(most\ recent
       |(?:[a-z_]\w*\.)*[A-Za-z]*(?:Error|Exception|Fault|Timeout|Warning)\b(?:\s*[:(]|$)
       |(?:HTTP(?:/[\d.]+)?\s+|status(?:\s+code)?[:=\s]+)[45]\d\d\b

@@ -31,6 +31,7 @@ _LIMIT_NUMBERS = frozenset(
 _LIMIT_WORDS = re.compile(
     r"\b(?:default\w*|only|limit\w*|max\w*|at most|no more than|up to|per page|page size|first"
     r"|stops? \w* ?at|capp?(?:s|ed)?|ceiling|hört|endet|begrenzt|gekappt|\w*grenze|plafonn\w+|tope"
+    r"|predefinit\w*|predeterminad\w*|vorgabe\w*"
     r"|höchstens|maximal|nur|standard\w*|par défaut|seulement|sólo|solo|por defecto|padrão)\b"
     r"|默认|最多|只|デフォルト|最大",
     re.IGNORECASE,
@@ -121,7 +122,10 @@ def _names_error(number: str, part: str) -> bool:
 def _names_default(number: str, part: str) -> bool:
     """Say whether a text calls a number the default: what a setting is, not what came out."""
     written = re.escape(number).replace(r"\.", "[.,]")
-    form = rf"\b(?:default\w*|standard\w*|défaut|defecto|padrão)\W+(?:\w+\W+){{0,2}}{written}(?!\w)"
+    words = (
+        r"default\w*|standard\w*|défaut|defecto|padrão|predefinit\w*|predeterminad\w*|vorgabe\w*"
+    )
+    form = rf"\b(?:{words})\W+(?:\w+\W+){{0,2}}{written}(?!\w)"
     return re.search(form, part, re.IGNORECASE) is not None
 
 

@@ -184,7 +184,8 @@ def is_thin(text: str, reading: Reading) -> bool:
     """Say whether a lesson from one good call names nothing of it but the tool (`use X for Y`)."""
     if any(says_more(reading.texts[p]) for p in reading.proofs.confirmations):
         return False
-    said = frozenset[str]().union(*(reading.pieces[p] for p in reading.where("user")))
+    asked = min(reading.where("call", "assistant"), default=0)  # what comes later may teach
+    said = frozenset[str]().union(*reading.pieces[:asked])
     own = frozenset[str]().union(*(reading.pieces[p] for p in reading.own))
     tools = frozenset(piece for turn in reading.turns for piece in pieces_of(turn.tool))
     tools |= {part for piece in tools for part in piece.split("_")}

@@ -15,6 +15,8 @@ CORRECTIONS = [
     "works, but the total is wrong",
     "thanks, but that's wrong",
     "way off",
+    "Nee, das ist der andere",
+    "the 31st is missing",
     "the queue hasn't moved at all",
     "it crashed again",
     "Nach zehn Sekunden ist er schon wieder weg.",
@@ -57,6 +59,8 @@ CONFIRMATIONS = [
     "Perfeito, funcionou",
     "Отлично, работает",
     "Точно, отлично",
+    "Das deckt sich mit der Störung.",
+    "that lines up with the ledger",
     "对的,和财务一致",
     "経理の数字と一致しました。ありがとうございます。",
 ]
@@ -79,7 +83,7 @@ NEITHER = [
     ("remark", "wanted"),
     [
         ("that is about double of what I expected", True),
-        ("ich frag lieber die Kollegen vom Einkauf", True),
+        ("ich frag dann doch lieber die Kollegen vom Einkauf", True),
         ("that looks more like it to me", False),
         ("yes", False),
         ("right, that is the number", False),

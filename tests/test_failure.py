@@ -36,6 +36,7 @@ FAILED = [
     "gcc: fatal error: no input files\ncompilation terminated.",
     "tar: invalid option -- 'q'",
     "403 No valid crumb",
+    "mount error(112): Host is down",
     "The input is a custom-format dump.\nUse the other client to restore this dump.",
     "POD    REASON\nweb-1  failed\npay-1  OOMKilled\ndb-0   <none>\n",
     "POD    REASON\nweb-1  OOMKilled",

@@ -432,3 +432,17 @@ def test_a_name_that_a_result_lists_is_refused_alone_too(result: str) -> None:
     assert label_fault(text, reading(user("q"), *listed)) == "tool-only"
     assert label_fault(text, reading(user("hours of Brenner?"), *listed)) is None
     assert label_fault("Ask for hours.", reading(user("q"), *listed)) is None
+
+
+def test_what_the_user_adds_after_an_answer_is_learned() -> None:
+    talk = (
+        user("how many late ones?"),
+        *tool("find", "none of them", q="a_time < day"),
+        assistant("none"),
+        user("compare arrived_at for that"),
+        *tool("find", "88 of them", q="arrived_at > day"),
+        assistant("88"),
+    )
+    text = "Compare arrived_at to find late ones."
+    assert not is_thin(text, reading(*talk))
+    assert is_thin(text, reading(user("late by arrived_at?"), *talk))

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 2a54723f3b01eb05f95a2cd8462134e7954dfb45ce533ea1eebef41d3471a720
+source_digest: 4273b7bacb3ca59b4d53809af831186f6461abeb8546efe77b7193e2711816b6
 """
 
 from __future__ import annotations
@@ -476,7 +476,7 @@ _HARMLESS_NO = re.compile(
 _QUESTION = re.compile(r"(?:^|(?<=[.!?\n。！？]))[^.!?\n。！？]{0,1300}[?？]")
 _REJECTS = re.compile(
     r"""(?:^|(?<=[.!?\n]\s)|(?<=\n))\W{0,9}(?:(?:hm+|well|oh|ah|uh|um|sorry|but|äh*m?|ach|aber|eh|euh|ben|bueno|pero)\W{1,4})?
-        (?:no|nope|nein|non|não|нет)\b(?!-)
+        (?:no|nope|nah|nein|nee|nö|non|não|нет)\b(?!-)
     |\b(?:wrong|incorrect|inaccurate|mistaken
         |(?:is|was|does|do|did|that)(?:n't|n’t|\ not)\ (?:right|correct|true|work\w*|match\w*
             |look\ right|what\ i|help\w*|valid|the\ case)
@@ -491,6 +491,7 @@ _REJECTS = re.compile(
         |no\ (?:better|faster|quicker|improvement|luck)|(?:just\ )?as\ (?:slow|bad|broken)\ as
         |(?:hasn't|hasn’t|haven't|didn't|didn’t)\ (?:moved?|changed?|helped|improved?)
         |(?:crash\w*|down|gone|dead|fail\w*|broken)\ again|(?:take|took)\ it\ from\ here
+        |(?<!nothing\ )(?:is|are)\ missing
         |leave\ it(?!\ (?:as|like|so|at|on|in))|forget\ it|never\s?mind|give\ up|gave\ up
         |is\ (?:gone|deprecated|obsolete|outdated))\b
     |\b(?:(?:schon\ )?wieder\ (?:weg|kaputt|abgestürzt|tot|offline|rot)|backup\ (?:wieder\ )?ein
@@ -531,12 +532,14 @@ _ADVISES = re.compile(
 _CONFIRMS = re.compile(
     r"""\b(?:works?|worked|working|solved|fixed|fixes|confirmed|correct|exactly|perfect\w*
         |match(?:es|ed)?|plausible|that(?:'s|\ is|\ was|\ did)\ (?:it|right|the\ one|what)|is\ right
+        |(?:lines?|adds?)\ up|tall(?:y|ies)\ with|in\ line\ with|consistent\ with
         |all\ (?:good|green)|looks\ (?:good|right)|agrees?\ with|same\ as|as\ expected|success\w*
         |resolved|(?:that|it)\ did\ (?:it|the\ trick)|tests?\ pass\w*|compiles|green
         |went\ through|comes?\ (?:out|through)|(?:is|are)\ (?:up|back|in|there)
         |fine|great|awesome|excellent|spot\ on)\b
     |\b(?:passt|stimmt|funktioniert|geht\ (?:jetzt|nun|wieder)|klappt|richtig|korrekt|genau|perfekt
-        |gelöst|behoben|kommt\ (?:so\ )?hin|haut\ hin|super|prima|bestens|läuft|übereinstimm\w*)\b
+        |gelöst|behoben|kommt\ (?:so\ )?hin|haut\ hin|super|prima|bestens|läuft|übereinstimm\w*
+        |deckt\ sich|decken\ sich|entspricht)\b
     |\b(?:parfait\w*|exact\w*|ça\ (?:marche|fonctionne)|correspond|r[ée]solu
         |c'est\ (?:bon|ça|juste))\b
     |\b(?:correcto|coincide|perfecto|exacto|exactamente|funciona|resuelto|eso\ es|cuadra|genial)\b
@@ -577,7 +580,7 @@ _WISHES = re.compile(
 )
 
 
-_LONG_REMARK = 6
+_LONG_REMARK = 8
 """Words from which a last remark is no nod; an East Asian character is a third of one."""
 _SETTLES = re.compile(
     r"\b(?:right|better|more like it|as it should|finally|bingo"
@@ -617,7 +620,8 @@ _ORDERS_LOOP = re.compile(
 
 
 _COMPARES = re.compile(
-    r"\b(?:match\w*|agrees?|same|equals?|fits?|passt zu\w*|stimmt mit|übereinstimm\w*|correspond\w*"
+    r"\b(?:match\w*|agrees?|same|equals?|fits?|passt zu\w*|deckt sich"
+    r"|stimmt mit|übereinstimm\w*|correspond\w*"
     r"|coincide\w*|corrispond\w*|bate|confere|совпадает)\b|一致|吻合|合って",
     re.IGNORECASE,
 )
@@ -739,6 +743,7 @@ _ERROR_OPENING = re.compile(
       |[\w./+-]{1,60}:(?:\d+:){0,2}\ (?:
           (?:fatal\ )?(?:error|fatal|panic|fehler|erreur)(?:\[\w+\])?(?:\ \(|:)
           |(?:cannot|can't|could\ not|unable\ to|invalid|unrecogni[sz]ed|unknown|unsupported)\ )
+      |(?:[\w.-]{1,30}\ ){1,3}error\ ?\(?-?\d{1,6}\)?:
       |traceback\ \(most\ recent
       |(?:[a-z_]\w*\.)*[A-Za-z]*(?:Error|Exception|Fault|Timeout|Warning)\b(?:\s*[:(]|$)
       |(?:HTTP(?:/[\d.]+)?\s+|status(?:\s+code)?[:=\s]+)[45]\d\d\b
@@ -5443,6 +5448,7 @@ _LIMIT_NUMBERS = frozenset(
 _LIMIT_WORDS = re.compile(
     r"\b(?:default\w*|only|limit\w*|max\w*|at most|no more than|up to|per page|page size|first"
     r"|stops? \w* ?at|capp?(?:s|ed)?|ceiling|hört|endet|begrenzt|gekappt|\w*grenze|plafonn\w+|tope"
+    r"|predefinit\w*|predeterminad\w*|vorgabe\w*"
     r"|höchstens|maximal|nur|standard\w*|par défaut|seulement|sólo|solo|por defecto|padrão)\b"
     r"|默认|最多|只|デフォルト|最大",
     re.IGNORECASE,
@@ -5533,7 +5539,10 @@ def _names_error(number: str, part: str) -> bool:
 def _names_default(number: str, part: str) -> bool:
     """Say whether a text calls a number the default: what a setting is, not what came out."""
     written = re.escape(number).replace(r"\.", "[.,]")
-    form = rf"\b(?:default\w*|standard\w*|défaut|defecto|padrão)\W+(?:\w+\W+){{0,2}}{written}(?!\w)"
+    words = (
+        r"default\w*|standard\w*|défaut|defecto|padrão|predefinit\w*|predeterminad\w*|vorgabe\w*"
+    )
+    form = rf"\b(?:{words})\W+(?:\w+\W+){{0,2}}{written}(?!\w)"
     return re.search(form, part, re.IGNORECASE) is not None
 
 
@@ -5724,7 +5733,8 @@ def is_thin(text: str, reading: Reading) -> bool:
     """Say whether a lesson from one good call names nothing of it but the tool (`use X for Y`)."""
     if any(says_more(reading.texts[p]) for p in reading.proofs.confirmations):
         return False
-    said = frozenset[str]().union(*(reading.pieces[p] for p in reading.where("user")))
+    asked = min(reading.where("call", "assistant"), default=0)  # what comes later may teach
+    said = frozenset[str]().union(*reading.pieces[:asked])
     own = frozenset[str]().union(*(reading.pieces[p] for p in reading.own))
     tools = frozenset(piece for turn in reading.turns for piece in pieces_of(turn.tool))
     tools |= {part for piece in tools for part in piece.split("_")}
