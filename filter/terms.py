@@ -37,7 +37,7 @@ _CMDLET = re.compile(
     r"|Import|Export|Clear|Update|Register|Repair|Reset|Move|Copy|Rename)-[A-Z]\w+$"
 )
 _MEASURE = re.compile(
-    r"(?<![A-Za-z0-9_.\-])\d+(?:[.,'’]\d+)*(?=(?:[kKMGT]i?[Bb]?|ms|s|sec|min|h|px)\b|%)"
+    r"(?<![A-Za-z0-9_.\-])\d{1,20}(?:[.,'’]\d{1,20}){0,4}(?=(?:[kKMGT]i?[Bb]?|ms|s|sec|min|h|px)\b|%)"
 )
 _FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
 _CODE_SPAN = re.compile(r"`([^`\n]{1,200})`")

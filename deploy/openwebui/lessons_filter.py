@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 4273b7bacb3ca59b4d53809af831186f6461abeb8546efe77b7193e2711816b6
+source_digest: bbe71ce5be357edd5732ea6d8a765f8dd2d214c795f07bd48e6de7287f6d6107
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ _CMDLET = re.compile(
     r"|Import|Export|Clear|Update|Register|Repair|Reset|Move|Copy|Rename)-[A-Z]\w+$"
 )
 _MEASURE = re.compile(
-    r"(?<![A-Za-z0-9_.\-])\d+(?:[.,'’]\d+)*(?=(?:[kKMGT]i?[Bb]?|ms|s|sec|min|h|px)\b|%)"
+    r"(?<![A-Za-z0-9_.\-])\d{1,20}(?:[.,'’]\d{1,20}){0,4}(?=(?:[kKMGT]i?[Bb]?|ms|s|sec|min|h|px)\b|%)"
 )
 _FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
 _CODE_SPAN = re.compile(r"`([^`\n]{1,200})`")
