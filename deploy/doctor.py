@@ -28,6 +28,8 @@ CHROMADB = ((1, 5, 9), (1, 6))
 """Versions of chromadb the store's files and calls are known for: from, below."""
 FILE_SECONDS = 10.0
 SERVER_SECONDS = 20.0
+NO_ANSWER = ("does not answer", "cannot be reached")
+"""How the store\'s errors tell a server that is down or frozen."""
 SERVER_DOWN = "start the server, or correct --store (LESSONS_STORE)"
 
 
@@ -129,7 +131,7 @@ def store_part(settings: Settings, answers: Mapping[str, Answer]) -> list[Findin
         text = "no store given"
         return [Finding("store", Level.NOT_CHECKED, text, "pass --store or set LESSONS_STORE")]
     looked = answers.get("files") or answers["server"]
-    down = SERVER_DOWN if "does not answer" in looked.error else ""
+    down = SERVER_DOWN if any(words in looked.error for words in NO_ANSWER) else ""
     remedy = down if is_server(settings.store) else init_command(settings)
     if looked.error:
         return [unanswered("store", looked, remedy)]

@@ -141,10 +141,9 @@ def check_heartbeat(session: BoundedSession, address: ServerAddress) -> None:
     try:
         answer = session.request("GET", f"{address.base}/api/v2/heartbeat")
     except httpx.TransportError as error:
-        reason = transport_reason(error)
-        raise StoreUnreachable(
-            f"{what} does not answer within {session.seconds:g} s: {reason}"
-        ) from None
+        silent = isinstance(error, httpx.TimeoutException)
+        how = f"does not answer within {session.seconds:g} s" if silent else "cannot be reached"
+        raise StoreUnreachable(f"{what} {how}: {transport_reason(error)}") from None
     try:
         alive = "nanosecond heartbeat" in answer.json()
     except (ValueError, TypeError):

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: bbe71ce5be357edd5732ea6d8a765f8dd2d214c795f07bd48e6de7287f6d6107
+source_digest: 3ac65e7def06b5d88f7d2406d41cfb00a78aafbe0666498beb509c3cd800f780
 """
 
 from __future__ import annotations
@@ -4713,10 +4713,9 @@ def check_heartbeat(session: BoundedSession, address: ServerAddress) -> None:
     try:
         answer = session.request("GET", f"{address.base}/api/v2/heartbeat")
     except httpx.TransportError as error:
-        reason = transport_reason(error)
-        raise StoreUnreachable(
-            f"{what} does not answer within {session.seconds:g} s: {reason}"
-        ) from None
+        silent = isinstance(error, httpx.TimeoutException)
+        how = f"does not answer within {session.seconds:g} s" if silent else "cannot be reached"
+        raise StoreUnreachable(f"{what} {how}: {transport_reason(error)}") from None
     try:
         alive = "nanosecond heartbeat" in answer.json()
     except (ValueError, TypeError):
