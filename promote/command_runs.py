@@ -34,7 +34,8 @@ from lessons_loop.promote.lookup import (
 from lessons_loop.promote.quiet import busy
 from lessons_loop.promote.records import Actor, Decision
 from lessons_loop.promote.review import HumanReviewer, ModelReviewer
-from lessons_loop.promote.run import Outcome, Reviewer, RunOptions, RunReport, run_gate
+from lessons_loop.promote.run import Reviewer, RunOptions, run_gate
+from lessons_loop.promote.run_report import Outcome, RunReport
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
 from lessons_loop.promote.state import existing_store
 from lessons_loop.promote.terminal import ConsoleTerminal

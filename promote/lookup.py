@@ -16,7 +16,8 @@ from lessons_loop.promote.gathering import Progress, gather, no_progress
 from lessons_loop.promote.groups import Group
 from lessons_loop.promote.lint import blocking
 from lessons_loop.promote.records import Actor, Archived, Decision, Verdict
-from lessons_loop.promote.run import Outcome, apply_resolution
+from lessons_loop.promote.run import apply_resolution
+from lessons_loop.promote.run_report import Outcome
 from lessons_loop.promote.session import GateSession
 
 LEAST_PREFIX = 6

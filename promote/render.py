@@ -17,7 +17,7 @@ from lessons_loop.promote.gate import Mode
 from lessons_loop.promote.hidden import reveal
 from lessons_loop.promote.masking import mask_through
 from lessons_loop.promote.records import Archived, Decision, Neighbour
-from lessons_loop.promote.run import Outcome, RunReport
+from lessons_loop.promote.run_report import Outcome, RunReport
 from lessons_loop.promote.similarity import UNRELATED
 
 WIDTH = 80

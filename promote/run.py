@@ -7,10 +7,9 @@ A failed or unreadable review is no decision: the candidate stays.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from lessons_loop.filter.errors import ModelError
 from lessons_loop.filter.models import Curated, Lesson
@@ -18,11 +17,7 @@ from lessons_loop.promote.cases import Case, Casebook, ask_judge
 from lessons_loop.promote.changes import (
     Resolution,
     archive_change,
-    describe_finding,
-    describe_judgement,
-    describe_neighbour,
     duplicate_change,
-    masked_lesson,
     promote_change,
 )
 from lessons_loop.promote.clock import iso
@@ -32,6 +27,7 @@ from lessons_loop.promote.gathering import Progress, gather, no_progress
 from lessons_loop.promote.groups import Group
 from lessons_loop.promote.judge import PairJudge
 from lessons_loop.promote.records import Actor, Decision, Verdict
+from lessons_loop.promote.run_report import Outcome, RunReport
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.similarity import CONFLICT, RELATED
 
@@ -67,85 +63,6 @@ class RunOptions:
 
     mode: Mode = Mode.NONE
     rules: Rules = field(default_factory=Rules)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one group."""
-
-    case: Case
-    verdict: Verdict
-    lesson: Lesson
-    not_reviewed: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as plain values, masked."""
-        group = self.case.group
-        shown = masked_lesson(self.lesson)
-        return {
-            "id": self.lesson.key[:12],
-            "key": self.lesson.key,
-            "kind": shown.kind.value,
-            "text": shown.text,
-            "trigger": shown.trigger,
-            "decision": self.verdict.decision.value,
-            "rule": self.verdict.rule,
-            "reason": self.verdict.reason,
-            "decided_by": self.verdict.actor.kind,
-            "not_reviewed": self.not_reviewed,
-            "sightings": group.sightings,
-            "users": group.users,
-            "neighbour": describe_neighbour(self.case.verdict.neighbour),
-            "judged": describe_judgement(self.case.judgement),
-            "findings": [describe_finding(finding) for finding in self.case.findings],
-        }
-
-
-@dataclass
-class RunReport:
-    """What a run did, in numbers and one line per group."""
-
-    run: str
-    domain: str
-    mode: Mode
-    dry_run: bool
-    outcomes: list[Outcome] = field(default_factory=list)
-    candidates: int = 0
-    folded: int = 0
-    unreadable: int = 0
-    error: str = ""
-    """Why the review, or judging, ended early; empty when it did not."""
-    judged: Counter[str] = field(default_factory=Counter)
-    """Judgements of a model on related lessons, by word."""
-
-    def counts(self) -> dict[str, int]:
-        """Return how many groups went which way, and what else was counted."""
-        found = Counter(outcome.verdict.decision for outcome in self.outcomes)
-        missed = sum(outcome.not_reviewed for outcome in self.outcomes)
-        return {
-            "promoted": found[Decision.PROMOTE],
-            "duplicates": found[Decision.DUPLICATE],
-            "held": found[Decision.HOLD],
-            "rejected": found[Decision.REJECT],
-            "skipped": found[Decision.SKIP] - missed,
-            "not_reviewed": missed,
-            "folded": self.folded,
-            "unreadable": self.unreadable,
-        }
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as plain values."""
-        return {
-            "run": self.run,
-            "domain": self.domain,
-            "mode": self.mode.value,
-            "dry_run": self.dry_run,
-            "candidates": self.candidates,
-            "counts": self.counts(),
-            "judged": dict(self.judged),
-            "error": self.error,
-            "verdicts": [outcome.as_dict() for outcome in self.outcomes],
-        }
 
 
 def run_gate(

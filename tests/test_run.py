@@ -17,7 +17,8 @@ from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.lookup import decide
 from lessons_loop.promote.records import Action, Decision
 from lessons_loop.promote.review import ModelReviewer
-from lessons_loop.promote.run import Review, RunOptions, RunReport, run_gate
+from lessons_loop.promote.run import Review, RunOptions, run_gate
+from lessons_loop.promote.run_report import RunReport
 from lessons_loop.promote.session import open_gate
 from support.gate import (
     HUMAN,

@@ -12,7 +12,8 @@ from lessons_loop.promote.judge import PairJudge
 from lessons_loop.promote.judge_prompt import JUDGE_PROMPT_VERSION
 from lessons_loop.promote.records import Action
 from lessons_loop.promote.review import HumanReviewer, ModelReviewer
-from lessons_loop.promote.run import Reviewer, RunOptions, RunReport, run_gate
+from lessons_loop.promote.run import Reviewer, RunOptions, run_gate
+from lessons_loop.promote.run_report import RunReport
 from support.gate import HashEmbedder, candidate, gate, stage
 from support.judging import sightings
 from support.llm_server import LlmServer, Step, http_error, says
