@@ -104,7 +104,9 @@ def wording_fault(text: str, reading: Reading) -> str | None:
         return "invented"
     own = frozenset[str]().union(*(reading.pieces[p] for p in reading.own))
     known = own.union(*(reading.pieces[p] for p in reading.proofs.accepted))
-    told = frozenset[str]().union(*(reading.pieces[p] for p in reading.where("result")))
+    # "the column does not exist" tells an error: its words are no fields
+    good = [p for p in reading.where("result") if not reading.turns[p].failed]
+    told = frozenset[str]().union(*(reading.pieces[p] for p in good))
     listed = (word for found in _LISTED.findall(text) for word in re.findall(r"\w+", found))
     only_told = [word for word in listed if word in told and word not in known]
     return "tool-only" if only_told else None

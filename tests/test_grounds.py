@@ -446,3 +446,12 @@ def test_what_the_user_adds_after_an_answer_is_learned() -> None:
     text = "Compare arrived_at to find late ones."
     assert not is_thin(text, reading(*talk))
     assert is_thin(text, reading(user("late by arrived_at?"), *talk))
+
+
+def test_words_of_an_error_are_no_listed_fields() -> None:
+    found = reading(
+        user("newest users?"),
+        *tool("sql", 'ERROR: column "createdat" does not exist', q="SELECT createdAt FROM users"),
+        *tool("sql", '[{"n": 1}]', q='SELECT "createdAt" FROM "User"'),
+    )
+    assert wording_fault("Quote it: unquoted, the column does not exist.", found) is None

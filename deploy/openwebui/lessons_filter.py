@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 3ac65e7def06b5d88f7d2406d41cfb00a78aafbe0666498beb509c3cd800f780
+source_digest: 80ffe6c33b0bf2a9f749169ee93e26f3008d37757e1fdc4290495b464006a4e7
 """
 
 from __future__ import annotations
@@ -5652,7 +5652,9 @@ def wording_fault(text: str, reading: Reading) -> str | None:
         return "invented"
     own = frozenset[str]().union(*(reading.pieces[p] for p in reading.own))
     known = own.union(*(reading.pieces[p] for p in reading.proofs.accepted))
-    told = frozenset[str]().union(*(reading.pieces[p] for p in reading.where("result")))
+    # "the column does not exist" tells an error: its words are no fields
+    good = [p for p in reading.where("result") if not reading.turns[p].failed]
+    told = frozenset[str]().union(*(reading.pieces[p] for p in good))
     listed = (word for found in _LISTED.findall(text) for word in re.findall(r"\w+", found))
     only_told = [word for word in listed if word in told and word not in known]
     return "tool-only" if only_told else None
