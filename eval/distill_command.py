@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lessons_loop.promote.options import AsJson
+from lessons_loop.promote.options import AsJson, LlmKey
 
 if TYPE_CHECKING:
     from lessons_loop.eval.distilling import Distilled, LabelledExchange
@@ -34,12 +34,6 @@ LlmUrl = Annotated[
 ]
 LlmModel = Annotated[
     str, typer.Option(envvar="LESSONS_LLM_MODEL", help="Model asked.", show_default=False)
-]
-LlmKey = Annotated[
-    str,
-    typer.Option(
-        envvar="LESSONS_LLM_API_KEY", show_default=False, help="Its key; better in the env."
-    ),
 ]
 Seconds = Annotated[float, typer.Option(min=1, max=600, help="Seconds one answer may take.")]
 

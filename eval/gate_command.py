@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lessons_loop.promote.options import AsJson, Embedding
+from lessons_loop.promote.options import AsJson, Embedding, LlmKey
 
 if TYPE_CHECKING:
     from lessons_loop.eval.gating import Judged, Judging, LabelledCandidate
@@ -36,12 +36,6 @@ LlmUrl = Annotated[
 ]
 LlmModel = Annotated[
     str, typer.Option(envvar="LESSONS_LLM_MODEL", help="Model that reviews.", show_default=False)
-]
-LlmKey = Annotated[
-    str,
-    typer.Option(
-        envvar="LESSONS_LLM_API_KEY", show_default=False, help="Its key; better in the env."
-    ),
 ]
 
 

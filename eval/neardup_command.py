@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lessons_loop.promote.options import AsJson, Embedding
+from lessons_loop.promote.options import AsJson, Embedding, LlmKey
 
 Pairs = Annotated[
     Path,
@@ -26,12 +26,6 @@ LlmUrl = Annotated[
 ]
 LlmModel = Annotated[
     str, typer.Option(envvar="LESSONS_LLM_MODEL", help="Model that judges.", show_default=False)
-]
-LlmKey = Annotated[
-    str,
-    typer.Option(
-        envvar="LESSONS_LLM_API_KEY", show_default=False, help="Its key; better in the env."
-    ),
 ]
 Threshold = Annotated[
     float, typer.Option(min=0.5, max=1.0, help="Cosine from which a repetition is a duplicate.")

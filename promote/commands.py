@@ -16,7 +16,7 @@ import typer
 
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote.completion import complete_domain, complete_id
-from lessons_loop.promote.options import AsJson, DryRun, Embedding, StateDir, Store
+from lessons_loop.promote.options import AsJson, DryRun, Embedding, LlmKey, StateDir, Store
 
 if TYPE_CHECKING:
     from lessons_loop.promote.command_runs import GateFlags
@@ -68,12 +68,6 @@ LlmUrl = Annotated[
     ),
 ]
 LlmModel = Annotated[str, typer.Option(envvar="LESSONS_LLM_MODEL", help="Model that reviews.")]
-LlmKey = Annotated[
-    str,
-    typer.Option(
-        envvar="LESSONS_LLM_API_KEY", show_default=False, help="Its key; better in the env."
-    ),
-]
 Auto = Annotated[
     bool, typer.Option("--auto", help="Promote what no rule stands against, unreviewed.")
 ]

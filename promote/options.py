@@ -48,5 +48,11 @@ Embedding = Annotated[
         help="openai:MODEL@URL or sentence-transformers:NAME_OR_FOLDER.",
     ),
 ]
+LlmKey = Annotated[
+    str,
+    typer.Option(
+        envvar="LESSONS_LLM_API_KEY", show_default=False, help="Its key; better in the env."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would be done.")]
