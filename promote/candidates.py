@@ -6,14 +6,26 @@ Whatever lies there may be forged: a row that cannot be read is counted, never a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Candidate, Record
-from lessons_loop.filter.store import collection_names
+from lessons_loop.filter.store import STAGING_VECTOR, collection_names
 from lessons_loop.promote.places import StagingPlace
-from lessons_loop.promote.rows import create_cosine, delete_rows, find_collection, read_rows
+from lessons_loop.promote.rows import (
+    PAGE,
+    Row,
+    create_cosine,
+    delete_rows,
+    find_collection,
+    get_page,
+    pack,
+    read_rows,
+    write_rows,
+)
 
 LATER_TYPES = ("rating",)
 """Event types another reader folds; they stay."""
@@ -62,6 +74,31 @@ def delete_staged(
             collection = find_collection(client, name) if client is not None and ids else None
             if collection is not None:
                 delete_rows(collection, ids)
+
+
+def put_back(
+    place: StagingPlace, domain: str, candidates: Sequence[Row], events: Sequence[Row]
+) -> None:
+    """Add rows to staging again; ids that are there stay as they are. Raises StoreError."""
+    names = collection_names(domain)
+    wanted = {names["candidates"]: candidates, names["events"]: events}
+    if not (candidates or events):
+        return
+    ensure_staging(place, domain)
+    with place.staging() as client:
+        for name, rows in wanted.items():
+            if client is not None and rows:
+                _put_missing(find_collection(client, name), rows)
+
+
+def _put_missing(collection: Any, rows: Sequence[Row]) -> None:
+    known: set[str] = set()
+    ids = [row.id for row in rows]
+    for start in range(0, len(ids), PAGE):
+        known.update(get_page(collection, (), ids=ids[start : start + PAGE])["ids"])
+    vector = pack(np.asarray(STAGING_VECTOR, dtype=np.float32))
+    fresh = [row.model_copy(update={"vector": vector}) for row in rows if row.id not in known]
+    write_rows(collection, fresh, {})
 
 
 def ensure_staging(place: StagingPlace, domain: str) -> None:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from lessons_loop.filter.errors import StoreMissing
 from lessons_loop.filter.store import collection_names
 from lessons_loop.promote.archive import ensure_archive, write_archive
-from lessons_loop.promote.candidates import delete_staged
+from lessons_loop.promote.candidates import delete_staged, put_back
 from lessons_loop.promote.curated import CuratedWriter, find_curated
 from lessons_loop.promote.journal import Plan
-from lessons_loop.promote.places import Clients, StagingPlace
-from lessons_loop.promote.rows import Row, chroma_errors, find_collection, get_page
+from lessons_loop.promote.places import Clients, LessonStore
+from lessons_loop.promote.rows import Row, chroma_errors, delete_rows, find_collection, get_page
+from lessons_loop.promote.uses import UseRegister
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -33,6 +34,7 @@ CHECKPOINTS = (
     "curated",
     "removed",
     "header",
+    "uses",
     "staged",
     "cleared",
 )
@@ -44,7 +46,7 @@ def no_checkpoint(name: str) -> None:
 
 
 def carry_out(
-    clients: Clients, place: StagingPlace, plan: Plan, checkpoint: Checkpoint = no_checkpoint
+    clients: Clients, place: LessonStore, plan: Plan, checkpoint: Checkpoint = no_checkpoint
 ) -> None:
     """Make the store as the plan says; raise StoreError with the plan still on record."""
     clients.guard()
@@ -55,8 +57,14 @@ def carry_out(
     write_archive(archive, plan.archive, stored_fields(archive, plan.archive))
     checkpoint("archive")
     clients.guard()
+    put_back(place, plan.domain, plan.stage, plan.stage_events)
     _write_curated(clients, curated, plan, checkpoint)
+    register = UseRegister(place.state, plan.domain)
+    register.put(plan.uses)
+    register.remove(plan.drop_uses)
+    checkpoint("uses")
     clients.guard()
+    delete_rows(archive, plan.unarchive)
     delete_staged(place, plan.domain, plan.staged, plan.events)
     checkpoint("staged")
 

@@ -175,6 +175,9 @@ class Holdings:
             self.curated.pop(key, None)
         for row in plan.archive:
             self._absorb_archived(row)
+        for id_ in plan.unarchive:
+            self.archive.pop(id_, None)
+            self._archive_vectors.pop(id_, None)
 
     def _absorb_archived(self, row: Row) -> None:
         self.archive[row.id] = Archived.from_record(row.record)

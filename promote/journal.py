@@ -19,6 +19,7 @@ from lessons_loop.promote.errors import JournalBroken
 from lessons_loop.promote.files import file_errors, sync_folder, write_atomic
 from lessons_loop.promote.ledger import LedgerEntry
 from lessons_loop.promote.rows import Row
+from lessons_loop.promote.uses import Use
 
 
 class Plan(BaseModel):
@@ -34,6 +35,11 @@ class Plan(BaseModel):
     archive: tuple[Row, ...] = ()
     staged: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
+    unarchive: tuple[str, ...] = ()
+    stage: tuple[Row, ...] = ()
+    stage_events: tuple[Row, ...] = ()
+    uses: tuple[Use, ...] = ()
+    drop_uses: tuple[str, ...] = ()
     swap: bool = False
     """True: the finished rebuild of curated takes the place of the present collection."""
 

@@ -19,6 +19,10 @@ from lessons_loop.promote.rows import Row, pack
 
 COUNTING = (Action.FOLD, Action.RE_EMBED)
 """Actions that decide nothing about a lesson: its verdict_ref stays."""
+UNARCHIVING = (Action.RESTORE, Action.PURGE, Action.FORGET)
+"""Actions that may take rows out of the archive; their payload says which."""
+UNKEPT = (Action.RESTORE, Action.FORGET)
+"""Actions that may take a lesson out of curated without keeping it in the archive."""
 OUT_OF_USE = (Status.HELD, Status.REJECTED, Status.STALE, Status.SUPERSEDED)
 
 VectorOf = Callable[[Lesson], Vectors | None]
@@ -52,9 +56,11 @@ def check_change(change: Change, archive: Iterable[Archived], domain: str) -> No
         raise InvalidLesson("put: names a lesson twice")
     if bad := [row.status.value for row in change.archive if row.status not in OUT_OF_USE]:
         raise InvalidLesson(f"archive: status {bad[0]} is none of the archive's")
+    if change.unarchive and change.action not in UNARCHIVING:
+        raise StoreError(f"{change.action.value} would take {len(change.unarchive)} archived rows")
     kept = {row.lesson.key for row in (*change.archive, *archive)}
     for key in change.remove:
-        if key not in kept:
+        if key not in kept and change.action not in UNKEPT:
             raise StoreError(
                 f"lesson {key[:12]} would leave curated without standing in the archive"
             )
@@ -89,7 +95,11 @@ def make_plan(
     """Return the values the store shall have afterwards; `header` is the present one."""
     rev = header.rev + (1 if change.put or change.remove else 0)
     put = [_settled(row, curated.get(row.key), entry, rev) for row in change.put]
-    archive = [row.model_copy(update={"ledger_ref": entry.n}) for row in change.archive]
+    restored = entry.action is Action.RESTORE
+    archive = [
+        row if restored else row.model_copy(update={"ledger_ref": entry.n})
+        for row in change.archive
+    ]
     return Plan(
         entry=entry,
         header=header.model_copy(update={"rev": rev, "head_n": entry.n, "head_hash": entry.hash}),
@@ -100,10 +110,17 @@ def make_plan(
         ),
         staged=change.staged,
         events=change.events,
+        unarchive=change.unarchive,
+        stage=tuple(Row.of(record) for record in change.stage),
+        stage_events=tuple(Row.of(record) for record in change.stage_events),
+        uses=change.uses,
+        drop_uses=change.drop_uses,
     )
 
 
 def _settled(row: Curated, old: Curated | None, entry: LedgerEntry, rev: int) -> Curated:
+    if entry.action is Action.RESTORE:  # as it was, references included
+        return row.model_copy(update={"rev": rev})
     counts = entry.action in COUNTING and old is not None
     lesson = row.lesson.model_copy(update={"status": Status.CURATED})
     return row.model_copy(

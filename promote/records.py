@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.models import Candidate, Curated, Lesson, Record, Status
+from lessons_loop.promote.uses import Use
 
 
 class Action(StrEnum):
@@ -26,6 +27,12 @@ class Action(StrEnum):
     FOLD = "fold"
     RE_EMBED = "re-embed"
     INIT = "init"
+    RESTORE = "restore"
+    DEMOTE = "demote"
+    REVIVE = "revive"
+    PURGE = "purge"
+    FORGET = "forget"
+    IMPORT = "import"
 
 
 class Actor(BaseModel):
@@ -148,3 +155,13 @@ class Change:
     """Candidate ids to delete from staging."""
     events: tuple[str, ...] = field(default=())
     """Event ids to delete from staging."""
+    unarchive: tuple[str, ...] = ()
+    """Archive ids (`Archived.id`) that leave the archive: restore, purge and forget only."""
+    stage: tuple[Record, ...] = ()
+    """Candidate rows to put back into staging; an id that is there stays as it is."""
+    stage_events: tuple[Record, ...] = ()
+    """Event rows to put back."""
+    uses: tuple[Use, ...] = ()
+    """Rows of the use register as they shall be."""
+    drop_uses: tuple[str, ...] = ()
+    """Ids that leave the use register."""

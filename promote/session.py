@@ -57,6 +57,7 @@ from lessons_loop.promote.state import (
     locate,
     refuse_paused,
 )
+from lessons_loop.promote.uses import UseRegister
 from lessons_loop.promote.view import GateView
 
 RULE = Actor(kind="rule", name="init")
@@ -137,6 +138,10 @@ class GateSession(GateView):
         self.clients = clients
         self.ledger = Ledger(store.state, self.holdings.heads)
         self.journal = Journal(store.state)
+        self.uses = UseRegister(store.state, domain)
+        """Folded usage events; changed by `apply` alone."""
+        self.snapshot = ""
+        """Name of the snapshot this session took; empty before the first write."""
         self._tail: LedgerEntry | None = None
         self._unsettled = False
         self._prepared = False
