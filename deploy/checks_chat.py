@@ -244,7 +244,7 @@ def engine_findings(facts: HostFacts, stored: Mapping[str, Fingerprint]) -> list
     return [Finding(check, Level.WARNING, text, f"if they differ: {RE_EMBED}")]
 
 
-RE_EMBED = "lessons re-embed --embedding THE_SAME_MODEL"
+RE_EMBED = "lessons reembed --embedding THE_SAME_MODEL"
 
 
 def agree(stored: Fingerprint, engine: Fingerprint) -> bool:

@@ -80,7 +80,7 @@ def embedding_findings(stored: Mapping[str, Fingerprint], own: Answer, store: st
     for domain, theirs in stored.items():
         if not theirs.matches(mine):
             text = f"{domain} was embedded by {named(theirs)}, LESSONS_EMBEDDING is {named(mine)}"
-            remedy = f"lessons re-embed --store {store} --domain {domain}"
+            remedy = f"lessons reembed --store {store} --domain {domain}"
             found.append(Finding("embedding", Level.PROBLEM, text, remedy))
     if found:
         return found

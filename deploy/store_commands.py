@@ -1,4 +1,4 @@
-"""Commands on a whole store: init, status, verify, publish, re-embed, repair."""
+"""Commands on a whole store: init, status, verify, publish, repair."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ def register(app: typer.Typer) -> None:
     app.command()(status)
     app.command()(verify)
     app.command()(publish)
-    app.command("re-embed")(re_embed)
     app.command()(repair)
 
 
@@ -181,43 +180,15 @@ def publish(
     tell([f"{name}: {count} lessons published" for name, count in counts.items()], counts, as_json)
 
 
-def re_embed(
-    store: Store = "",
-    state_dir: StateDir = None,
-    domain: DomainsOption = "sql",
-    embedding: Embedding = "",
-    as_json: AsJson = False,
-) -> None:
-    """Embed every lesson with another model.
-
-    Ids, texts and counters stay.
-
-    Example: lessons re-embed --store ./lessons --embedding openai:bge-m3@http://127.0.0.1:8000/v1
-    """
-    from lessons_loop.promote.embedders import parse_embedding
-    from lessons_loop.promote.rebuild import re_embed_domain
-    from lessons_loop.promote.session import GateSettings
-    from lessons_loop.promote.state import existing_store
-
-    existing_store(store)
-    embedder = parse_embedding(embedding, os.environ)
-    counts = {}
-    for name in given(domain):
-        with busy(f"embedding {name} again …"):
-            counts[name] = re_embed_domain(GateSettings(store, name, state_dir, embedder))
-    lines = [f"{name}: {count} lessons embedded again" for name, count in counts.items()]
-    tell(lines, counts, as_json)
-
-
-def repair(store: Store = "", as_json: AsJson = False) -> None:
+def repair(store: Store = "", state_dir: StateDir = None, as_json: AsJson = False) -> None:
     """Make a store usable after a crash; deletes nothing. A server is only looked at.
 
     Example: lessons repair --store ./lessons
     """
     from lessons_loop.promote.rebuild import repair_store
 
-    with busy("checking staging and curated …"):
-        reports = repair_store(store)
+    with busy("checking staging, curated and ledger …"):
+        reports = repair_store(store, state_dir)
     found = {
         report.what: {
             "outcome": report.outcome,

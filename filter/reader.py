@@ -135,7 +135,7 @@ class CuratedReader:
         self.alerts.warn(
             "comparing lessons",
             f"the domains' lessons do not all have vectors of one model ({names}): lessons are "
-            "recalled by words alone; run `lessons re-embed` for each domain",
+            "recalled by words alone; run `lessons reembed` for each domain",
         )
 
 

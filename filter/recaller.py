@@ -150,7 +150,7 @@ class Recaller:
             self._trusted = None
             raise EmbeddingMismatch(
                 f"the embedding engine gives {vectors.shape[1]} dimensions, the lessons have "
-                f"{loaded.recall.dimension}: run `lessons re-embed`"
+                f"{loaded.recall.dimension}: run `lessons reembed`"
             )
         return vectors
 
@@ -174,7 +174,7 @@ class Recaller:
             raise EmbeddingMismatch(
                 f"Open WebUI embeds with {found.name} ({found.dimension} dimensions), the lessons "
                 f"with {stored.name if stored else 'nothing'} "
-                f"({stored.dimension if stored else 0}): run `lessons re-embed`"
+                f"({stored.dimension if stored else 0}): run `lessons reembed`"
             )
         self._trusted = (function, stored)
         self.paused_until = 0.0  # a model that only loads slowly need not be waited for longer

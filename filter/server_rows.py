@@ -144,7 +144,7 @@ def note_of(name: str, pages: Sequence[Page], count: int, most: int) -> str:
     rows, vectors = sum(p.bad_rows for p in pages), sum(p.bad_vectors for p in pages)
     parts = [
         f"{rows} rows cannot be read: run `lessons verify`" if rows else "",
-        f"{vectors} rows have no usable vector: run `lessons re-embed`" if vectors else "",
+        f"{vectors} rows have no usable vector: run `lessons reembed`" if vectors else "",
         f"it has {count} lessons, only the first {most} are recalled" if count > most else "",
     ]
     told = "; ".join(filter(None, parts))

@@ -110,7 +110,7 @@ def find_curated(client: ClientAPI, domain: str, *, any_space: bool = False) -> 
     if (space := space_of(collection)) != "cosine":
         raise StoreError(
             f"{name} compares by {space}, the gate needs cosine: "
-            f"run `lessons re-embed --domain {domain}`"
+            f"run `lessons reembed --domain {domain}`"
         )
     return collection
 

@@ -102,7 +102,7 @@ class Holdings:
             raise EmbeddingMismatch(
                 f"{self._domain}-lessons was embedded by {_described(stored)}, "
                 f"LESSONS_EMBEDDING is {_described(self.model)}: "
-                f"run `lessons re-embed --domain {self._domain}`"
+                f"run `lessons reembed --domain {self._domain}`"
             )
 
     @property

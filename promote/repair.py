@@ -54,7 +54,7 @@ class RepairReport(NamedTuple):
             return self.note or f"{self.what} is sound"
         if self.what == "curated":
             return (
-                f"curated keeps its texts, its vectors are lost: run `lessons re-embed`; "
+                f"curated keeps its texts, its vectors are lost: run `lessons reembed`; "
                 f"the old folder is {self.aside}"
             )
         if self.outcome == "rebuilt":
@@ -116,7 +116,7 @@ def repair_gate(
 ) -> RepairReport:
     """Check the gate's own folder; where its index is torn, keep the texts without it.
 
-    The vectors are gone then: `lessons re-embed` makes them anew. Raises LockHeld.
+    The vectors are gone then: `lessons reembed` makes them anew. Raises LockHeld.
     """
     with file_errors(paths.gate):
         if not paths.gate.is_dir():

@@ -202,7 +202,7 @@ def _unit_rows(rows: Any, name: str) -> Vectors:
 
 
 def _lost(name: str) -> StoreDamaged:
-    return StoreDamaged(f"{name} has lost vectors, its texts are whole: run `lessons re-embed`")
+    return StoreDamaged(f"{name} has lost vectors, its texts are whole: run `lessons reembed`")
 
 
 def write_rows(collection: Any, rows: Sequence[Row], dropped: Mapping[str, set[str]]) -> None:

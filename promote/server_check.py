@@ -66,7 +66,7 @@ def _check_collection(
         if searched:
             read_vectors(collection, ids)
             if (space := space_of(collection)) != "cosine":
-                return len(ids), [f"{collection.name} compares by {space}: run `lessons re-embed`"]
+                return len(ids), [f"{collection.name} compares by {space}: run `lessons reembed`"]
     except StoreUnreachable:
         raise
     except StoreError as error:

@@ -14,7 +14,7 @@ import pytest
 from lessons_loop.deploy.status import first_few
 
 COMMANDS = [
-    *("up", "demo", "init", "status", "verify", "publish", "re-embed", "repair"),
+    *("up", "demo", "init", "status", "verify", "publish", "reembed", "repair"),
     *("seed", "promote", "reject", "candidates", "show"),
 ]
 LESSONS = [sys.executable, "-m", "lessons_loop.deploy.cli"]
@@ -66,7 +66,7 @@ def test_wrong_usage_exits_2(arguments: list[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("command", ["status", "verify", "publish", "repair", "re-embed"])
+@pytest.mark.parametrize("command", ["status", "verify", "publish", "repair", "reembed"])
 def test_missing_store_is_one_line(command: str, tmp_path: Path) -> None:
     done = lessons(command, "--store", str(tmp_path / "nowhere"))
     assert done.returncode == 1
@@ -225,7 +225,11 @@ def test_repair_tells_of_staging_and_curated(store: str) -> None:
     Path(store, "gate.open").touch()
     Path(store, "staging.open").touch()
     done = lessons("repair", "--store", store)
-    assert done.stdout.splitlines() == ["staging is sound", "curated is sound"]
+    assert done.stdout.splitlines() == [
+        "staging is sound",
+        "curated is sound",
+        "ledger is sound",
+    ]
     assert not Path(store, "gate.open").exists() and not Path(store, "staging.open").exists()
 
 

@@ -78,8 +78,10 @@ def lines_of_work(embedding: str) -> list[list[str]]:
         ["seed", "--domain", "sql", *model],
         ["seed", "--domain", "sql", "--dry-run", *model],
         ["reject", long_id, "--reason", "not true " * 20, *model],
+        ["pause", "--reason", "a long reason " * 20],
+        ["resume"],
         ["publish", "--domain", "sql"],
-        ["re-embed", "--domain", "sql", *model],
+        ["reembed", "--domain", "sql", *model],
         ["repair"],
     ]
 
@@ -125,7 +127,7 @@ def test_json_is_one_document_and_all_there_is(store: Path, embedding: str) -> N
         ["promote", "abcdef", "--reason", "x"],
         ["promote", "--review", "llm", "--llm-url", "x", "--llm-model", "m"],
         ["publish", "--domain", "Not A Domain"],
-        ["re-embed", "--embedding", "nonsense"],
+        ["reembed", "--embedding", "nonsense"],
         ["install", "--url", "http://127.0.0.1:9", "--token", "obviously-fake"],
     ],
 )

@@ -154,7 +154,7 @@ def test_other_embedder_names_re_embed(store: Path) -> None:  # T-07
     with EmbeddingServer(dimension=32) as other:
         finding = found(store, embedding=other.setting)["embedding"]
     assert finding.level is Level.PROBLEM and "32 dimensions" in finding.text
-    assert finding.remedy.startswith("lessons re-embed --store")
+    assert finding.remedy.startswith("lessons reembed --store")
 
 
 def test_doctor_changes_nothing(store: Path, embedding: str) -> None:

@@ -99,7 +99,7 @@ def change_of(root: Path) -> None:
 def test_pause_file_stops_the_gate(root: Path) -> None:
     (root / "state" / "paused").touch()
     before = tree(root)
-    with pytest.raises(Paused, match=r"paused by .*state/paused: remove it"), gate(root):
+    with pytest.raises(Paused, match=r"paused by .*state/paused: `lessons resume`"), gate(root):
         pass
     assert tree(root) == before
 

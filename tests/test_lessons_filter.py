@@ -272,7 +272,7 @@ def test_other_embedding_model_is_refused_by_name(root, caplog, embedder, says):
         found = [blocks(asyncio.run(chat.inlet())) for _ in range(2)]
     assert all(len(f) == 1 for f in found)
     assert len(caplog.records) == 1
-    assert says in caplog.text and "hash-256" in caplog.text and "re-embed" in caplog.text
+    assert says in caplog.text and "hash-256" in caplog.text and "lessons reembed" in caplog.text
 
 
 @pytest.mark.parametrize(

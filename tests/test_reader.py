@@ -115,7 +115,7 @@ def test_domains_of_two_models_are_told(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         reader.refresh()
     assert reader.loaded.recall.dimension == 0
-    assert "hash-64 and hash-32" in caplog.text and "re-embed" in caplog.text
+    assert "hash-64 and hash-32" in caplog.text and "lessons reembed" in caplog.text
 
 
 def test_file_that_cannot_be_opened_for_a_while_is_read_later(tmp_path, caplog):

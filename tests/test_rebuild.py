@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lessons_loop.filter.embed import Purpose
 from lessons_loop.filter.errors import EmbeddingMismatch, EmbedError, StoreDamaged, StoreError
 from lessons_loop.filter.store import StorePaths, open_embedded
 from lessons_loop.promote.rebuild import re_embed, re_embed_domain
@@ -46,7 +47,7 @@ def filled(root: Path, embedder: HashEmbedder | None = None) -> str:
 )
 def test_other_model_is_refused_with_both_names(root: Path, other: HashEmbedder) -> None:  # T-07
     filled(root)
-    expected = rf"hash-64 \(64 .*{other.name} \({other.dimension} .*`lessons re-embed --domain sql`"
+    expected = rf"hash-64 \(64 .*{other.name} \({other.dimension} .*`lessons reembed --domain sql`"
     with pytest.raises(EmbeddingMismatch, match=expected), gate(root, other):
         pass
     with gate(root) as session:
@@ -67,10 +68,13 @@ def test_re_embedding_keeps_all_but_vectors(root: Path) -> None:  # T-07
     with gate(root, new) as session:
         assert (dict(session.curated), dict(session.archive)) == (before, archive)
         keys, vectors = session.nearest_vectors()
-        expected = new.embed([before[key].lesson.embedded_text], "document")  # type: ignore[arg-type]
+        expected = new.embed([before[key].lesson.embedded_text], Purpose.DOCUMENT)
         assert keys == (key,)
         np.testing.assert_allclose(vectors, expected, atol=1e-6)
-        assert session.archive_vectors()[0] == ()
+        ids, rows = session.archive_vectors()
+        assert ids == tuple(archive)
+        texts = [row.lesson.embedded_text for row in archive.values()]
+        np.testing.assert_allclose(rows, new.embed(texts, Purpose.DOCUMENT), atol=1e-6)
         assert session.ledger.verify() == []
         session.apply(promotion(session, candidate("Use a limit.", message="m3")))
     published = shown(root)
@@ -112,7 +116,7 @@ def test_lost_vectors_are_told_and_rebuilt(root: Path) -> None:
     key = filled(root)
     lose_index(StorePaths(root))
     with (
-        pytest.raises(StoreDamaged, match=r"lost vectors.*run `lessons re-embed`"),
+        pytest.raises(StoreDamaged, match=r"lost vectors.*run `lessons reembed`"),
         gate(root) as s,
     ):
         s.nearest_vectors()
@@ -146,7 +150,7 @@ def test_collection_that_compares_by_l2_is_refused(root: Path) -> None:  # T-39
             metadatas=[dict(row.metadata)],
             embeddings=[[1.0, 0.0]],
         )
-    expected = "sql-lessons compares by l2, the gate needs cosine: run `lessons re-embed"
+    expected = "sql-lessons compares by l2, the gate needs cosine: run `lessons reembed"
     with pytest.raises(StoreError, match=expected), gate(root):
         pass
     assert re_embed_domain(settings(root)) == 1

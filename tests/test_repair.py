@@ -109,7 +109,7 @@ def test_torn_gate_index_is_told_and_mended_from_texts(tmp_path: Path) -> None:
     ):
         pass
     report = repair_gate(paths, child_seconds=20)
-    assert report.aside is not None and "run `lessons re-embed`" in report.line
+    assert report.aside is not None and "run `lessons reembed`" in report.line
     re_embed_domain(settings(tmp_path))
     with gate(tmp_path) as session:
         assert dict(session.curated) == before

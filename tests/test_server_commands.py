@@ -91,7 +91,7 @@ def test_whole_loop_of_commands(root: Path) -> None:
     assert status["domains"][0]["curated"] == status["domains"][0]["published"] == 1
     assert status["domains"][0]["floor"] > 0 and status["ledger_verified"]
     assert "1 lessons published" in ok("publish")
-    assert "1 lessons embedded again" in ok("re-embed", "--domain", "sql")
+    assert "1 lessons embedded again" in ok("reembed", "--domain", "sql")
     assert "the ledger verifies: 3 lines" in ok("verify")
     key = listed["candidates"][0]["id"]
     assert "withdrawn" in ok("reject", key, "--reason", "true no more")
@@ -134,7 +134,7 @@ def test_unknown_domain_is_told(root: Path) -> None:
     assert done.code == 1 and "sqll: is not in this store" in done.out
 
 
-@pytest.mark.parametrize("words", [*READING[:7], ("init",), ("publish",), ("re-embed",)])
+@pytest.mark.parametrize("words", [*READING[:7], ("init",), ("publish",), ("reembed",)])
 def test_dead_server_is_one_line(
     root: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
@@ -169,7 +169,7 @@ def test_repair_names_what_is_wrong(root: Path) -> None:
     with closing(open_gate_database(root)) as client, held(root, client):
         done = run_here("repair")
     assert done.code == 1
-    assert "other-lessons compares by l2: run `lessons re-embed" in done.out
+    assert "other-lessons compares by l2: run `lessons reembed" in done.out
     assert "sql-lock is held by" in done.out
 
 

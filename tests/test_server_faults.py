@@ -156,7 +156,7 @@ def test_opening_a_frozen_server_is_bounded(root: Path, server: ChromaServer) ->
 def test_pause_is_told_without_a_server(root: Path) -> None:
     (root / "state" / "paused").touch()
     (root / "server.url").write_text(f"http://127.0.0.1:{free_port()}")
-    with pytest.raises(Paused, match="remove it to go on"), gate(root):
+    with pytest.raises(Paused, match="lessons resume"), gate(root):
         pass
 
 

@@ -52,7 +52,8 @@ def _walk(words: tuple[str, ...], command: Any) -> Iterator[Named]:
     if words:
         yield Named(words, command)
     for name, below in getattr(command, "commands", {}).items():
-        yield from _walk((*words, name), below)
+        if not below.hidden:  # an old name of another one
+            yield from _walk((*words, name), below)
 
 
 def parse(line: str) -> Any:
