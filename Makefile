@@ -13,6 +13,8 @@ VENV ?= .venv
 TORCH ?= torch==2.13.0
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 ARGS ?=
+# Most tests wait for disks, servers and children: four at once, on two cores as well.
+SIDE_BY_SIDE ?= -n 4 --dist worksteal
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet
 PARTS := filter promote seeds eval deploy
@@ -46,8 +48,8 @@ demo: $(VENV)/.demo
 	@$(BIN)/lessons demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m "not e2e and not browser" $(ARGS)
-	LESSONS_BUNDLE=1 $(BIN)/python -m pytest -q -m "not e2e and not browser" $(ARGS)
+	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not e2e and not browser" $(ARGS)
+	LESSONS_BUNDLE=1 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not e2e and not browser" $(ARGS)
 	$(BIN)/python -m pytest -q -m e2e $(ARGS)
 
 # Screenshots of every scene are kept in build/screenshots.
