@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from lessons_loop.filter.errors import StoreError
-from lessons_loop.filter.events import Usage
+from lessons_loop.filter.events import Rating, Tally, Usage
 from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.store import (
     APPEND_BATCH,
@@ -92,6 +92,14 @@ class Spool:
     def append_usage(self, domain: str, usage: Usage) -> None:
         """Spool one usage event; raise StoreError when it cannot be kept."""
         self._keep(collection_names(domain)["events"], usage.to_record())
+
+    def append_rating(self, domain: str, rating: Rating) -> None:
+        """Spool one change of a rating; raise StoreError when it cannot be kept."""
+        self._keep(collection_names(domain)["events"], rating.to_record())
+
+    def append_tally(self, domain: str, tally: Tally) -> None:
+        """Spool what was counted; raise StoreError when it cannot be kept."""
+        self._keep(collection_names(domain)["events"], tally.to_record())
 
     def waiting(self) -> int:
         """Return how many records wait for staging."""

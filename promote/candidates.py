@@ -27,7 +27,7 @@ from lessons_loop.promote.rows import (
     write_rows,
 )
 
-LATER_TYPES = ("rating",)
+LATER_TYPES = ("rating", "tally")
 """Event types another reader folds; they stay."""
 
 Found = TypeVar("Found")

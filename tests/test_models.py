@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.errors import InvalidLesson
-from lessons_loop.filter.events import Rating, Usage
+from lessons_loop.filter.events import Rating, Tally, Usage, tally_of
 from lessons_loop.filter.models import (
     KIND_MEANINGS,
     Candidate,
@@ -76,6 +76,20 @@ USAGES = st.builds(
     message_ref=line(128),
     at=st.just("2026-11-29T00:00:00Z"),
 )
+RATINGS = st.builds(
+    Rating,
+    keys=st.lists(line(80), max_size=5).map(tuple),
+    message_ref=line(128),
+    outcome=st.sampled_from(["up", "down", "none"]),
+    reason=st.sampled_from(["", "too_verbose"]),
+    at=st.just("2026-11-29T00:00:00Z"),
+)
+TALLIES = st.builds(
+    tally_of,
+    line(20),
+    st.dictionaries(st.sampled_from(["proposed", "skipped:off"]), st.integers(0, 9)),
+    st.just("2026-11-29T00:00:00Z"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +113,14 @@ def through_chroma(collection, record: Record) -> Record:
 
 
 @pytest.mark.parametrize(
-    ("model", "strategy"), [(Candidate, CANDIDATES), (Curated, CURATED), (Usage, USAGES)]
+    ("model", "strategy"),
+    [
+        (Candidate, CANDIDATES),
+        (Curated, CURATED),
+        (Usage, USAGES),
+        (Rating, RATINGS),
+        (Tally, TALLIES),
+    ],
 )
 def test_any_record_survives_chroma(collection, model, strategy):
     @settings(
@@ -187,6 +208,46 @@ def test_one_event_per_answer_and_user():
     later = Usage(keys=("l",), message_ref="m", user_ref="u", at="2027")
     rating = Rating(keys=("k",), message_ref="m", user_ref="u", at="2026", outcome="up")
     assert first.id == later.id != rating.id
+
+
+def test_each_change_of_mind_is_a_row():
+    up = Rating(message_ref="m", user_ref="u", at="2026-11-29T00:00:00Z", outcome="up")
+    taken_back = up.model_copy(update={"outcome": "none"})
+    again = up.model_copy(update={"at": "2026-11-29T00:00:01Z"})
+    assert len({up.id, taken_back.id, again.id}) == 3
+
+
+def test_event_row_of_before_reads():
+    meta = {"keys": ["k"], "message_ref": "m", "user_ref": "u", "at": "2026", "outcome": "stop"}
+    found = Usage.from_record(Record("x", "used", {**meta, "type": "used"}))
+    assert (found.keys, found.tools, found.model, found.chat_ref) == (("k",), "", "", "")
+
+
+@pytest.mark.parametrize(
+    ("model", "field", "value"),
+    [
+        (Usage, "tools", "maybe"),
+        (Usage, "keys", "one text"),
+        (Usage, "type", "rating"),
+        (Rating, "outcome", "sideways"),
+        (Rating, "reason", "Because the bill of Ms. Example was wrong"),
+        (Tally, "counts", ["what a chat said=1"] * 201),
+        (Tally, "counts", ["proposed=-1"]),
+    ],
+)
+def test_forged_event_is_refused(model, field, value):  # T-41
+    meta = {"message_ref": "m", "at": "2026", "type": model.kind}
+    own = {Usage: {"keys": ["k"]}, Rating: {"outcome": "up"}, Tally: {"counts": ["proposed=1"]}}
+    sound = meta | own[model]
+    assert model.from_record(Record("x", model.kind, sound))
+    with pytest.raises(InvalidLesson):
+        model.from_record(Record("x", model.kind, sound | {field: value}))
+
+
+def test_tally_keeps_what_was_counted():
+    counts = {"proposed": 3, "skipped:off": 1, "never": 0, "Text of a chat?": 2}
+    found = tally_of("instance", counts, "2026")
+    assert found.totals() == {"proposed": 3, "skipped:off": 1}
 
 
 def test_every_kind_is_explained():

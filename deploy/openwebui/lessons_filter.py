@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 80ffe6c33b0bf2a9f749169ee93e26f3008d37757e1fdc4290495b464006a4e7
+source_digest: be55fc9803f384691832bc2f864d90a9050f008a9dfa65c9009e84b308c0d5dc
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from pathlib import Path
 from typing import (
     Annotated,
     Any,
+    ClassVar,
     Generic,
     IO,
     Literal,
@@ -2990,48 +2991,111 @@ def _refused_parameter(answer: HttpAnswer) -> str | None:
 # filter/events.py: What is appended about an answer that was given lessons: that it was, and what users thought.
 
 
-class EventRecord(FrozenModel):
-    """What both events hold."""
+RATING_REASONS = frozenset(
+    (
+        *("accurate_information", "followed_instructions_perfectly", "showcased_creativity"),
+        *("positive_attitude", "attention_to_detail", "thorough_explanation"),
+        *("dont_like_the_style", "too_verbose", "not_helpful", "not_factually_correct"),
+        *("didnt_fully_follow_instructions", "refused_when_it_shouldnt_have", "being_lazy"),
+        "other",
+    )
+)
+"""The words Open WebUI's reason form sends; any other is a text of somebody's and is not kept."""
+COUNTS_LIMIT = 200
+EventKeys = Annotated[tuple[Annotated[str, Field(max_length=80), LINE], ...], Field(max_length=64)]
+_COUNT_LINE = re.compile(r"^[a-z0-9][a-z0-9:_. -]{0,59}=[0-9]{1,15}\Z")
+CountLine = Annotated[str, Field(pattern=_COUNT_LINE)]
 
-    keys: Annotated[tuple[Annotated[str, Field(max_length=80), LINE], ...], Field(max_length=64)]
+
+class EventRecord(FrozenModel):
+    """What all events hold; `kind` is the row's type and its document."""
+
+    kind: ClassVar[str]
+    lists: ClassVar[tuple[str, ...]] = ("keys",)
+
     message_ref: Reference
+    """Hash of the answer's message id."""
     user_ref: Note = ""
+    """HMAC of the user's id: who asked, of a rating who rated."""
+    chat_ref: Note = ""
     at: Moment
+
+    @property
+    def id(self) -> str:
+        """One per answer and user, so that a repeat changes nothing."""
+        return digest(self.kind, self.message_ref, self.user_ref)
+
+    def to_record(self) -> Record:
+        """Return the Chroma row; the document only names the type."""
+        own = self.model_dump(mode="json", exclude=set(self.lists)) | {"type": self.kind}
+        return Record(
+            self.id, self.kind, with_lists(own, **{n: getattr(self, n) for n in self.lists})
+        )
+
+    @classmethod
+    def from_record(cls, record: Record) -> Self:
+        """Read a row back; raise InvalidLesson when it is none of this type."""
+        meta: dict[str, Any] = dict(record.metadata)
+        if meta.pop("type", None) != cls.kind:
+            raise InvalidLesson(f"type: is not {cls.kind!r}")
+        for name in cls.lists:
+            found = meta.get(name, ())
+            meta[name] = tuple(found) if isinstance(found, list | tuple) else found
+        return cls.build(**meta)
 
 
 class Usage(EventRecord):
     """Which lessons a chat model was shown, and how the answer ended."""
 
+    kind: ClassVar[str] = "used"
+
+    keys: EventKeys
+    model: Note = ""
+    """Id of the chat model."""
     outcome: Note = ""
-
-    @property
-    def id(self) -> str:
-        """One per answer and user, so that a repeat changes nothing."""
-        return digest("used", self.message_ref, self.user_ref)
-
-    def to_record(self) -> Record:
-        """Return the Chroma row; the document only names the type."""
-        own = self.model_dump(mode="json", exclude={"keys"}) | {"type": "used"}
-        return Record(self.id, "used", with_lists(own, keys=self.keys))
-
-    @classmethod
-    def from_record(cls, record: Record) -> Self:
-        """Read a row back; raise InvalidLesson when it is none of ours."""
-        meta = dict(record.metadata)
-        if meta.pop("type", None) != "used":
-            raise InvalidLesson("type: is not 'used'")
-        return cls.build(keys=tuple(meta.pop("keys", ())), **meta)  # type: ignore[arg-type]
+    """The answer's finish reason."""
+    tools: Literal["", "ok", "failed"] = ""
+    """How the answer's tool calls ended; empty where none ran."""
 
 
 class Rating(EventRecord):
-    """A user's thumb on an answer that was given lessons."""
+    """A user's thumb on an answer; each change of mind is a row, the newest `at` counts."""
 
-    outcome: Annotated[str, Field(pattern=r"^(up|down)$")]
+    kind: ClassVar[str] = "rating"
+
+    keys: EventKeys = ()
+    """References, as the block shows them, that the comment named; never the comment itself."""
+    outcome: Literal["up", "down", "none"]
+    """`none`: the thumb was taken back."""
+    reason: Annotated[str, Field(pattern=r"^[a-z_]{0,40}$")] = ""
+    """Open WebUI's word for why, one of RATING_REASONS, else empty."""
 
     @property
     def id(self) -> str:
-        """One per answer and user: a changed mind replaces the first rating."""
-        return digest("rating", self.message_ref, self.user_ref)
+        """One per change of a rating."""
+        return digest(self.kind, self.message_ref, self.user_ref, self.at, self.outcome)
+
+
+class Tally(EventRecord):
+    """What one process counted since its last tally; the gate adds it up and deletes the row."""
+
+    kind: ClassVar[str] = "tally"
+    lists: ClassVar[tuple[str, ...]] = ("counts",)
+
+    counts: Annotated[tuple[CountLine, ...], Field(max_length=COUNTS_LIMIT)]
+    """`name=number`, sorted."""
+
+    def totals(self) -> dict[str, int]:
+        """Return the numbers by name."""
+        pairs = (line.rpartition("=") for line in self.counts)
+        return {name: int(number) for name, _, number in pairs}
+
+
+def tally_of(instance: str, counts: Mapping[str, int], at: str) -> Tally:
+    """Return the tally of one process; counters with an unfit name are left out."""
+    pairs = [f"{name}={number}" for name, number in sorted(counts.items()) if number > 0]
+    lines = [line for line in pairs if _COUNT_LINE.match(line)]
+    return Tally(message_ref=digest(instance, at), at=at, counts=tuple(lines[:COUNTS_LIMIT]))
 
 
 # ------------------------------------------------------------------------------
@@ -4426,7 +4490,7 @@ def note_of(name: str, pages: Sequence[Page], count: int, most: int) -> str:
     rows, vectors = sum(p.bad_rows for p in pages), sum(p.bad_vectors for p in pages)
     parts = [
         f"{rows} rows cannot be read: run `lessons verify`" if rows else "",
-        f"{vectors} rows have no usable vector: run `lessons re-embed`" if vectors else "",
+        f"{vectors} rows have no usable vector: run `lessons reembed`" if vectors else "",
         f"it has {count} lessons, only the first {most} are recalled" if count > most else "",
     ]
     told = "; ".join(filter(None, parts))
@@ -4968,6 +5032,14 @@ class Spool:
     def append_usage(self, domain: str, usage: Usage) -> None:
         """Spool one usage event; raise StoreError when it cannot be kept."""
         self._keep(collection_names(domain)["events"], usage.to_record())
+
+    def append_rating(self, domain: str, rating: Rating) -> None:
+        """Spool one change of a rating; raise StoreError when it cannot be kept."""
+        self._keep(collection_names(domain)["events"], rating.to_record())
+
+    def append_tally(self, domain: str, tally: Tally) -> None:
+        """Spool what was counted; raise StoreError when it cannot be kept."""
+        self._keep(collection_names(domain)["events"], tally.to_record())
 
     def waiting(self) -> int:
         """Return how many records wait for staging."""
@@ -6231,7 +6303,7 @@ class CuratedReader:
         self.alerts.warn(
             "comparing lessons",
             f"the domains' lessons do not all have vectors of one model ({names}): lessons are "
-            "recalled by words alone; run `lessons re-embed` for each domain",
+            "recalled by words alone; run `lessons reembed` for each domain",
         )
 
 
@@ -6966,7 +7038,7 @@ class Recaller:
             self._trusted = None
             raise EmbeddingMismatch(
                 f"the embedding engine gives {vectors.shape[1]} dimensions, the lessons have "
-                f"{loaded.recall.dimension}: run `lessons re-embed`"
+                f"{loaded.recall.dimension}: run `lessons reembed`"
             )
         return vectors
 
@@ -6990,7 +7062,7 @@ class Recaller:
             raise EmbeddingMismatch(
                 f"Open WebUI embeds with {found.name} ({found.dimension} dimensions), the lessons "
                 f"with {stored.name if stored else 'nothing'} "
-                f"({stored.dimension if stored else 0}): run `lessons re-embed`"
+                f"({stored.dimension if stored else 0}): run `lessons reembed`"
             )
         self._trusted = (function, stored)
         self.paused_until = 0.0  # a model that only loads slowly need not be waited for longer
