@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import io
 import sys
 from collections.abc import Sequence
@@ -56,3 +57,11 @@ def tell_usage(error: Any) -> int:
     path = context.command_path if context else "lessons"
     text = message[:1].lower() + message[1:].rstrip(".")
     return tell(f"{text}: see `{path} --help`", USAGE)
+
+
+def login_name() -> str:
+    """Return who runs this, for records; a container may know no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return "unknown"

@@ -18,9 +18,10 @@ from lessons_loop.filter.store import StorePaths, ensure_salt
 from lessons_loop.promote.candidates import ensure_staging
 from lessons_loop.promote.clock import utc_now
 from lessons_loop.promote.files import file_errors
+from lessons_loop.promote.pause import refuse_paused
 from lessons_loop.promote.server_place import ServerStore
 from lessons_loop.promote.session import GateSettings, open_gate
-from lessons_loop.promote.state import Located, clean_domain, locate, refuse_paused
+from lessons_loop.promote.state import Located, clean_domain, locate
 
 
 class InitReport(NamedTuple):

@@ -1,18 +1,18 @@
-"""What a gate works on: the store of a setting, its state directory, whether it is paused."""
+"""What a gate works on: the store of a setting and its state directory."""
 
 from __future__ import annotations
 
 import json
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from lessons_loop.filter.errors import StoreError
 from lessons_loop.filter.server import ServerAddress, is_server, parse_server, server_token
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.curated import Header
-from lessons_loop.promote.errors import Paused, WrongState
+from lessons_loop.promote.errors import WrongState
 from lessons_loop.promote.files import write_atomic
 from lessons_loop.promote.places import FolderStore
 from lessons_loop.promote.server_lock import LOCK_TERM
@@ -20,7 +20,6 @@ from lessons_loop.promote.server_place import CALL_SECONDS, ServerStore
 
 _DOMAIN = re.compile(r"^[a-z0-9][a-z0-9-]{0,39}$")
 Located = FolderStore | ServerStore
-_YES = ("1", "true", "yes", "on")
 
 
 def clean_domain(value: str) -> str:
@@ -63,6 +62,18 @@ def store_paths(store: str) -> StorePaths:
     return StorePaths(Path(place).expanduser().absolute())
 
 
+def state_of(store: str, state: Path | None) -> Path:
+    """Return the state directory alone, for what works without a store; raise StoreError."""
+    if chosen := _given_folder(state):
+        return chosen
+    if is_server(store):
+        return locate(store, state).state
+    paths = store_paths(store)
+    if not paths.root.is_dir():
+        raise StoreError(f"no folder {paths.root}: check --store, or name the --state-dir")
+    return paths.state.absolute()
+
+
 def state_folder(given: Path | None, paths: StorePaths) -> Path:
     """Return the state directory of a folder store, stray white space of a setting removed."""
     return _given_folder(given) or paths.state.absolute()
@@ -86,15 +97,6 @@ def existing_store(store: str) -> StorePaths | ServerAddress:
             f"no lesson store in {paths.root}: run `lessons init --store {paths.root}`"
         )
     return paths
-
-
-def refuse_paused(state: Path, environ: Mapping[str, str]) -> None:
-    """Raise Paused when an administrator stopped the gate."""
-    if environ.get("LESSONS_PAUSE", "").strip().lower() in _YES:
-        raise Paused("the gate is paused by LESSONS_PAUSE: unset it to go on")
-    flag = state / "paused"
-    if flag.exists():
-        raise Paused(f"the gate is paused by {flag}: remove it to go on")
 
 
 def ensure_state_id(state: Path, headers: Sequence[Header]) -> str:

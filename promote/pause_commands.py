@@ -1,0 +1,82 @@
+"""Commands that stop and go on: pause, resume. They need the state directory alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lessons_loop.promote.options import AsJson, StateDir, require_store
+
+PlaceStore = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        envvar="LESSONS_STORE",
+        show_default=False,
+        help="Folder or URL; not needed with --state-dir, and never opened.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to an app."""
+    app.command()(pause)
+    app.command()(resume)
+
+
+def pause(
+    store: PlaceStore = "",
+    state_dir: StateDir = None,
+    reason: Annotated[str, typer.Option(help="Why; shown wherever the gate is refused.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Stop the gate until `lessons resume`; chats go on as they are.
+
+    Runs are skipped (exit 0) and nothing new becomes curated. Reading goes on, and so does
+    what undoes: restore, reject, hold, demote, forget. LESSONS_PAUSE=1 does the same.
+
+    Example: lessons pause --reason "store moves to another host"
+    """
+    from lessons_loop.promote.clock import utc_now
+    from lessons_loop.promote.entry import login_name
+    from lessons_loop.promote.pause import flag_of, set_pause
+
+    state = place_of(store, state_dir)
+    was = flag_of(state)
+    found = set_pause(state, login_name(), reason, utc_now())
+    line = found.told if found != was else f"{found.told} (it was paused already)"
+    _tell(line, {"paused": True, "changed": found != was, **found._asdict()}, as_json)
+
+
+def resume(store: PlaceStore = "", state_dir: StateDir = None, as_json: AsJson = False) -> None:
+    """End a pause. It exits 1 where LESSONS_PAUSE still holds the gate.
+
+    Example: lessons resume
+    """
+    from lessons_loop.promote.pause import lift_pause, read_pause
+
+    state = place_of(store, state_dir)
+    lifted = lift_pause(state)
+    still = read_pause(state, os.environ)
+    line = "the gate goes on with its next run" if lifted else "the gate was not paused"
+    content = {"paused": still is not None, "changed": lifted is not None}
+    _tell(still.told if still else line, content, as_json)
+    if still:
+        raise typer.Exit(1)
+
+
+def place_of(store: str, state_dir: Path | None) -> Path:
+    """Return the state directory; end with exit code 2 where neither is given."""
+    from lessons_loop.promote.state import state_of
+
+    if state_dir is None or not str(state_dir).strip():
+        require_store(store)
+    return state_of(store, state_dir)
+
+
+def _tell(line: str, content: dict[str, Any], as_json: bool) -> None:
+    typer.echo(json.dumps(content, indent=2) if as_json else line)
