@@ -57,6 +57,7 @@ from lessons_loop.promote.state import (
     ensure_state_id,
     locate,
 )
+from lessons_loop.promote.summary import write_summary
 from lessons_loop.promote.uses import UseRegister
 from lessons_loop.promote.view import GateView
 
@@ -273,7 +274,10 @@ class GateSession(GateView):
     def finish(self) -> None:
         """Publish when what recall reads is missing, damaged or behind."""
         if not self.dry_run and not self._unsettled:
-            self.publish()
+            try:
+                self.publish()
+            finally:  # status has to tell of lessons that could not be published
+                write_summary(self)
 
     def publish(self, *, force: bool = False) -> None:
         """Bring what recall reads up to date: the published file, on a server the floors.

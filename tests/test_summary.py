@@ -1,0 +1,67 @@
+"""The small file a gate leaves behind: what status and the line about waiting ones read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lessons_loop.filter.models import Status
+from lessons_loop.promote.session import open_gate
+from lessons_loop.promote.staged_look import look_at_staging
+from lessons_loop.promote.summary import read_records, read_summaries, summary_path
+from support.gate import candidate, gate, located, promotion, settings, stage
+
+
+def test_session_leaves_a_summary(root: Path) -> None:
+    with gate(root) as session:
+        session.apply(promotion(session, candidate()))
+        stage_two(root)
+    (found,) = read_summaries(root / "state")
+    assert (found.domain, found.curated, found.candidates, found.waiting) == ("sql", 1, 2, 2)
+    assert found.oldest == "2026-11-01T08:00:00Z" and found.model == "hash-64"
+    with gate(root) as session:
+        assert (found.head_n, found.rev) == (session.holdings.header.head_n, 1)
+
+
+def stage_two(root: Path) -> None:
+    stage(root, [candidate("Bound hours by day_key.", message=f"m-{n}") for n in (1, 2)])
+
+
+def test_dry_run_leaves_none(root: Path) -> None:
+    with gate(root):
+        pass
+    summary_path(root / "state", "sql").unlink()
+    with open_gate(settings(root, dry_run=True)):
+        pass
+    assert read_summaries(root / "state") == []
+
+
+def test_held_lessons_wait_too(root: Path) -> None:
+    from lessons_loop.promote.records import Action, Change
+    from support.gate import HUMAN, archived, lesson
+
+    row = archived(lesson("Ask for the plant first."), Status.HELD)
+    with gate(root) as session:
+        session.apply(Change(Action.HOLD, row.lesson.key, "?", HUMAN, {}, archive=(row,)))
+    (found,) = read_summaries(root / "state")
+    assert (found.held, found.waiting, found.oldest) == (1, 1, row.at)
+
+
+def test_look_counts_without_opening_the_store(root: Path) -> None:
+    assert look_at_staging(located(root), "sql").candidates == 0
+    with gate(root):
+        pass
+    stage_two(root)
+    look = look_at_staging(located(root), "sql")
+    assert (look.candidates, look.events, look.oldest) == (2, 0, "2026-11-01T08:00:00Z")
+    assert look_at_staging(located(root), "other").candidates == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"domain": "other"}', b"\xff\xfe"])
+def test_unreadable_summary_is_none(tmp_path: Path, content: bytes) -> None:
+    path = summary_path(tmp_path, "sql")
+    path.parent.mkdir()
+    path.write_bytes(content)
+    path.with_suffix(".records.jsonl").write_bytes(b"{}\n\xff\n")
+    assert read_summaries(tmp_path) == [] and read_records(tmp_path, "sql") == []
