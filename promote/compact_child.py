@@ -1,0 +1,100 @@
+"""Copy a Chroma folder row by row, each half in a process of its own; run by `compact`.
+
+dump FOLDER FILE    every collection with its rows and vectors as JSON lines
+fill FOLDER FILE    a new folder from them; this process has never seen anything else
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lessons_loop.filter.errors import LessonsError
+from lessons_loop.filter.models import Record
+from lessons_loop.filter.store import first_line, open_embedded
+from lessons_loop.promote.rows import Row, get_page, pack, space_of, write_rows
+
+PAGE_ROWS = 500
+
+
+def dump(folder: Path, target: Path) -> None:
+    """Write all there is, sorted by collection; raise whatever is wrong."""
+    client = open_embedded(folder)
+    try:
+        with target.open("w", encoding="utf-8") as file:
+            for collection in sorted(client.list_collections(), key=lambda one: one.name):
+                head = {"name": collection.name, "metadata": collection.metadata}
+                file.write(_line(head | {"space": space_of(collection)}))
+                file.writelines(_line(row.model_dump()) for row in _rows(collection))
+    finally:
+        client.close()  # type: ignore[attr-defined]
+
+
+def _line(content: dict[str, Any]) -> str:
+    return json.dumps(content, sort_keys=True) + "\n"  # Chroma keeps no order of names
+
+
+def _rows(collection: Any) -> list[Row]:
+    found: list[Row] = []
+    include = ("documents", "metadatas", "embeddings")
+    while True:
+        page = get_page(collection, include, limit=PAGE_ROWS, offset=len(found))
+        if not page["ids"]:
+            return sorted(found, key=lambda row: row.id)
+        for id_, document, metadata, vector in zip(
+            page["ids"], page["documents"], page["metadatas"], page["embeddings"], strict=True
+        ):
+            found.append(Row.of(Record(id_, document or "", dict(metadata or {})), pack(vector)))
+
+
+def fill(folder: Path, source: Path) -> None:
+    """Make the folder; raise whatever is wrong."""
+    client = open_embedded(folder)
+    try:
+        collection: Any = None
+        rows: list[Row] = []
+        with source.open(encoding="utf-8") as lines:
+            for line in lines:
+                found = json.loads(line)
+                if "space" not in found:
+                    rows.append(Row.model_validate(found))
+                    continue
+                _store(collection, rows)
+                collection, rows = _made(client, found), []
+        _store(collection, rows)
+    finally:
+        client.close()  # type: ignore[attr-defined]
+
+
+def _made(client: Any, head: dict[str, Any]) -> Any:
+    return client.create_collection(
+        head["name"],
+        configuration={"hnsw": {"space": head["space"]}},
+        metadata=head["metadata"],
+        embedding_function=None,
+    )
+
+
+def _store(collection: Any, rows: Sequence[Row]) -> None:
+    if rows:
+        write_rows(collection, rows, {})
+
+
+def main(argv: Sequence[str]) -> int:
+    """Carry one verb out; the last line on stderr says what went wrong."""
+    try:
+        {"dump": dump, "fill": fill}[argv[0]](Path(argv[1]), Path(argv[2]))
+    except LessonsError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except Exception as error:
+        print(first_line(error), file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
