@@ -1,0 +1,92 @@
+"""What a snapshot holds of a session: curated, archive, staging, the use register."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from lessons_loop.filter.embed import Vectors
+from lessons_loop.filter.errors import InvalidLesson, StoreError
+from lessons_loop.filter.models import Candidate, Record
+from lessons_loop.filter.store import collection_names
+from lessons_loop.promote.places import StagingPlace
+from lessons_loop.promote.rows import find_collection, read_rows
+from lessons_loop.promote.snapshot_rows import Event, Snapshot, read_candidate, read_event
+from lessons_loop.promote.snapshot_tar import Manifest
+
+if TYPE_CHECKING:
+    from lessons_loop.promote.session import GateSession
+
+Found = TypeVar("Found")
+
+
+class Waiting(NamedTuple):
+    """A domain's staging, without rows no reader takes."""
+
+    candidates: dict[str, Candidate]
+    events: dict[str, Event]
+    """Uses and ratings; tallies are no part of anything that is restored."""
+    unreadable: int
+
+
+def read_waiting(place: StagingPlace, domain: str) -> Waiting:
+    """Read staging in one session; raise StoreLocked, StoreDamaged, StoreError."""
+    names = collection_names(domain)
+    with place.staging() as client:
+        rows: dict[str, list[Record]] = {"candidates": [], "events": []}
+        for kind, found in rows.items():
+            collection = None if client is None else find_collection(client, names[kind])
+            for page in read_rows(collection) if collection is not None else ():
+                found += map(Record, page.ids, page.documents, page.metadatas)
+    events = [row for row in rows["events"] if (row.metadata or {}).get("type") != "tally"]
+    candidates, bad = _sorted_out(rows["candidates"], lambda row: read_candidate(row, domain))
+    uses, more = _sorted_out(events, read_event)
+    return Waiting(candidates, uses, bad + more)
+
+
+def contents_of(session: GateSession, at: str) -> Snapshot:
+    """Return what a snapshot of the session's domain holds now; raise StoreError."""
+    waiting = read_waiting(session.store, session.domain)
+    header = session.holdings.header
+    manifest = Manifest(
+        at=at,
+        run=session.run,
+        domain=session.domain,
+        purpose=session.occasion.purpose,
+        header=header,
+        fingerprint=header.fingerprint,
+        ledger=header.head,
+        parts={},
+        unreadable=waiting.unreadable + len(session.unreadable_curated),
+    )
+    return Snapshot(
+        manifest=manifest,
+        curated=tuple(session.curated.values()),
+        archive=tuple(session.archive.values()),
+        candidates=tuple(waiting.candidates.values()),
+        events=tuple(waiting.events.values()),
+        uses=tuple(session.uses.rows()),
+        vectors=known_vectors(session),
+        archive_vectors=dict(zip(*session.archive_vectors(), strict=True)),
+    )
+
+
+def known_vectors(session: GateSession) -> dict[str, Vectors]:
+    """Return curated's vectors by key, none where they are lost: the texts count."""
+    try:
+        return dict(zip(*session.nearest_vectors(), strict=True))
+    except StoreError:
+        return {}
+
+
+def _sorted_out(
+    rows: Iterable[Record], read: Callable[[Record], Found]
+) -> tuple[dict[str, Found], int]:
+    found: dict[str, Found] = {}
+    bad = 0
+    for row in rows:
+        try:
+            found[row.id] = read(row)
+        except (InvalidLesson, TypeError, ValueError, AttributeError):
+            bad += 1
+    return found, bad
