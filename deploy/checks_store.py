@@ -113,7 +113,7 @@ def read_status_child(
     """
     if is_server(store):
         store = parse_server(store).url  # every user of the machine sees a child's words
-    command = [sys.executable, "-m", "lessons_loop.deploy.cli", "status", "--json"]
+    command = [sys.executable, "-m", "lessons_loop.deploy.cli", "status", "--check", "--json"]
     command += ["--store", store, "--domain", ",".join(domains)]
     command += ["--state-dir", str(state)] if state else []
     try:

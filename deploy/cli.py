@@ -10,12 +10,13 @@ from typing import Annotated
 
 import typer
 
-from lessons_loop.deploy import doctor_command, install_command, store_commands
+from lessons_loop.deploy import doctor_command, install_command, status_command, store_commands
 from lessons_loop.eval import commands as eval_commands
 from lessons_loop.promote import commands as gate_commands
 from lessons_loop.promote import pause_commands, reembed_command
 from lessons_loop.promote.entry import INTERRUPTED, run_app
 from lessons_loop.promote.quiet import quiet_libraries
+from lessons_loop.promote.waiting import announce_waiting
 from lessons_loop.seeds import commands as seed_commands
 
 TERMINATED = 143
@@ -133,11 +134,13 @@ def run(arguments: list[str]) -> int:
 install_command.register(app)
 doctor_command.register(app)
 store_commands.register(app)
+status_command.register(app)
 reembed_command.register(app)
 gate_commands.register(app)
 pause_commands.register(app)
 seed_commands.register(app)
 eval_commands.register(app)
+announce_waiting(app)  # last: it wraps what is registered by then
 
 if __name__ == "__main__":
     main()

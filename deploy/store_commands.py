@@ -1,4 +1,4 @@
-"""Commands on a whole store: init, status, verify, publish, repair."""
+"""Commands on a whole store: init, verify, publish, repair."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ DomainsOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands to an app."""
     app.command()(init)
-    app.command()(status)
     app.command()(verify)
     app.command()(publish)
     app.command()(repair)
@@ -101,26 +100,6 @@ def given(names: str) -> list[str]:
     if found := split(names):
         return found
     raise LessonsError("no domain given: pass --domain or set LESSONS_DOMAIN")
-
-
-def status(
-    store: Store = "",
-    state_dir: StateDir = None,
-    domain: DomainsOption = "",
-    as_json: AsJson = False,
-) -> None:
-    """Say what a store holds and whether its ledger verifies.
-
-    Example: lessons status --store ./lessons
-    """
-    from lessons_loop.deploy.status import read_status, render_status
-    from lessons_loop.promote.render import make_console
-
-    with busy("reading the store …"):
-        found = read_status(store, state_dir, split(domain))
-    tell([render_status(found, make_console().width)], found.as_json(), as_json)
-    if found.problems:
-        raise typer.Exit(1)
 
 
 def verify(

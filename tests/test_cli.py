@@ -101,7 +101,7 @@ def test_status_is_read_back_from_the_store(store: str) -> None:
     assert done.returncode == 0
     assert found["domains"][0]["curated"] == found["domains"][0]["candidates"] == 0
     assert found["ledger_verified"] is True
-    assert found["decay"] == "no decay signal yet"
+    assert found["decay"] == "live: 0 uses, 0 judged"
 
 
 def test_status_tells_what_cannot_be_read(store: str) -> None:
