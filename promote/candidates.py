@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from lessons_loop.filter.errors import InvalidLesson
-from lessons_loop.filter.events import Usage
+from lessons_loop.filter.events import EventRecord, Rating, Tally, Usage
 from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.store import STAGING_VECTOR, collection_names
 from lessons_loop.promote.places import StagingPlace
@@ -27,8 +27,7 @@ from lessons_loop.promote.rows import (
     write_rows,
 )
 
-LATER_TYPES = ("rating", "tally")
-"""Event types another reader folds; they stay."""
+EVENT_TYPES: dict[str, type[EventRecord]] = {one.kind: one for one in (Usage, Rating, Tally)}
 
 Found = TypeVar("Found")
 
@@ -41,10 +40,12 @@ class Staged(NamedTuple):
 
 
 class StagedEvents(NamedTuple):
-    """A domain's usage events by row id, and the ids of rows that are none."""
+    """A domain's events, each with its row id, and the ids of rows that are none."""
 
     usages: list[tuple[str, Usage]]
     unreadable: list[str]
+    ratings: list[tuple[str, Rating]]
+    tallies: list[tuple[str, Tally]]
 
 
 def read_candidates(place: StagingPlace, domain: str) -> Staged:
@@ -54,11 +55,15 @@ def read_candidates(place: StagingPlace, domain: str) -> Staged:
     return Staged([candidate for _, candidate in found], len(bad))
 
 
-def read_usages(place: StagingPlace, domain: str) -> StagedEvents:
-    """Read staging's usage events; raise StoreLocked or StoreDamaged."""
-    records = _read_staging(place, collection_names(domain)["events"])
-    mine = [record for record in records if record.metadata.get("type") not in LATER_TYPES]
-    return StagedEvents(*_sorted_out(mine, _usage))
+def read_events(place: StagingPlace, domain: str) -> StagedEvents:
+    """Read staging's events; raise StoreLocked or StoreDamaged."""
+    found, bad = _sorted_out(_read_staging(place, collection_names(domain)["events"]), _event)
+    return StagedEvents(
+        [(id_, event) for id_, event in found if isinstance(event, Usage)],
+        bad,
+        [(id_, event) for id_, event in found if isinstance(event, Rating)],
+        [(id_, event) for id_, event in found if isinstance(event, Tally)],
+    )
 
 
 def delete_staged(
@@ -130,7 +135,7 @@ def _sorted_out(
     for record in records:
         try:
             found.append((record.id, read(record)))
-        except (InvalidLesson, TypeError, ValueError, AttributeError):
+        except (InvalidLesson, TypeError, LookupError, ValueError, AttributeError):
             bad.append(record.id)
     return found, bad
 
@@ -142,8 +147,8 @@ def _candidate(record: Record, domain: str) -> Candidate:
     return candidate
 
 
-def _usage(record: Record) -> Usage:
-    usage = Usage.from_record(record)
-    if usage.id != record.id:
+def _event(record: Record) -> EventRecord:
+    event = EVENT_TYPES[str(record.metadata.get("type"))].from_record(record)
+    if event.id != record.id:
         raise InvalidLesson("id: does not belong to this content")
-    return usage
+    return event

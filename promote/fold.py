@@ -1,23 +1,37 @@
-"""Fold usage events into curated's counters, as absolute values, in one change.
+"""Fold events into the use register and curated's counters, each exactly once.
 
-An event may be forged: it counts once per lesson, an unknown lesson counts nothing,
-a time in the future counts as now, and a run folds at most 5,000 events.
-Not covered: somebody who sends very many well-formed events.
+`hits` counts the answers that showed a lesson, whoever asked: it decides nothing.
+`successes` and `failures` are made anew from the register at each run, so that a thumb
+that changes or goes, in any order and over any number of runs, leaves the same numbers.
+Covered: repeated, forged, unknown, late and future events; a crash between two batches.
+Not covered: somebody who may write to staging and sends very many well-formed uses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Curated
-from lessons_loop.promote.clock import iso, parse_iso
+from lessons_loop.promote.clock import parse_iso
+from lessons_loop.promote.fold_rows import (
+    OfUse,
+    by_use,
+    in_batches,
+    new_use,
+    rated,
+    totals,
+    waits,
+)
+from lessons_loop.promote.judged import judged
 from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.session import GateSession
+from lessons_loop.promote.uses import Use
 
-FOLD_LIMIT = 5000
+FOLD_BATCH = 5000
+"""Staged rows of one change: its journal is about 3 MB."""
+FOLDER = Actor(kind="rule", name="fold")
 
 
 class FoldReport(NamedTuple):
@@ -31,54 +45,136 @@ class FoldReport(NamedTuple):
     """Lesson references that are not curated."""
     unreadable: int
     """Rows that were no event; deleted too."""
+    waiting: int = 0
+    """Ratings that wait for the use they belong to."""
+    distiller: Mapping[str, int] = {}
+    """What the filters counted since the last fold."""
 
 
-class Counted(NamedTuple):
-    """New curated rows, and how many references were unknown."""
+@dataclass
+class _Batch:
+    """What a batch of events comes to."""
 
-    rows: dict[str, Curated]
-    unknown: int
+    uses: dict[str, Use] = field(default_factory=dict)
+    rows: dict[str, Curated] = field(default_factory=dict)
+    gone: list[str] = field(default_factory=list)
+    unknown: int = 0
+    waiting: int = 0
 
 
-def fold_events(session: GateSession) -> FoldReport:
-    """Fold what staging holds; without an event nothing is written. Raises StoreError."""
+def fold_events(session: GateSession, *, by_tools: bool = False) -> FoldReport:
+    """Fold what staging holds; where nothing changes nothing is written. Raises StoreError.
+
+    `by_tools` lets the results of tools judge answers that no thumb has judged.
+    """
     staged = session.events()
-    usages = staged.usages[:FOLD_LIMIT]
-    unreadable = staged.unreadable[:FOLD_LIMIT]
-    if not usages and not unreadable:
-        return FoldReport(0, 0, 0, 0)
-    counted = count_usages(session.curated, [usage for _, usage in usages], session.now())
-    report = FoldReport(len(usages), len(counted.rows), counted.unknown, len(unreadable))
+    known = {*session.curated, *(row.lesson.key for row in session.archive.values())}
+    changed: set[str] = set()
+    events = unknown = waiting = 0
+    for batch in in_batches(by_use(staged), FOLD_BATCH):
+        found = _counted(session, batch, known)
+        events += len(found.gone)
+        unknown += found.unknown
+        waiting += found.waiting
+        changed |= set(found.rows)
+        _apply(session, found)
+    counts = totals(tally.totals() for _, tally in staged.tallies)
+    _drop(session, [id_ for id_, _ in staged.tallies], f"{len(staged.tallies)} tallies", counts)
+    _drop(session, staged.unreadable, f"{len(staged.unreadable)} rows that are no event", {})
+    changed |= settle_judged(session, by_tools=by_tools)
+    return FoldReport(events, len(changed), unknown, len(staged.unreadable), waiting, counts)
+
+
+def settle_judged(session: GateSession, *, by_tools: bool) -> set[str]:
+    """Bring successes and failures in line with the register; return the lessons changed."""
+    tallies = judged_tallies(session.uses.judgeable(by_tools=by_tools), by_tools=by_tools)
+    rows = {}
+    for key in sorted(session.uses.keys()):
+        row = session.curated.get(key)
+        good, bad = tallies.get(key, (0, 0))
+        if row is not None and (row.successes, row.failures) != (good, bad):
+            rows[key] = row.model_copy(update={"successes": good, "failures": bad})
+    for start in range(0, len(rows), FOLD_BATCH):
+        page = list(rows.values())[start : start + FOLD_BATCH]
+        payload: dict[str, object] = {
+            "judged": {row.key: [row.successes, row.failures] for row in page},
+            "by_tools": by_tools,
+        }
+        reason = f"judged uses of {len(page)} lessons counted"
+        session.apply(Change(Action.FOLD, "", reason, FOLDER, payload, put=tuple(page)))
+    return set(rows)
+
+
+def judged_tallies(uses: Iterable[Use], *, by_tools: bool) -> dict[str, tuple[int, int]]:
+    """Return how many judged uses each lesson has that went well, and that did not."""
+    found: dict[str, tuple[int, int]] = {}
+    for use in uses:
+        for key, good in judged(use, by_tools=by_tools).items():
+            well, badly = found.get(key, (0, 0))
+            found[key] = (well + good, badly + (not good))
+    return found
+
+
+def _counted(session: GateSession, batch: Sequence[OfUse], known: set[str]) -> _Batch:
+    """Return what the events come to; those of uses in the register count no more."""
+    stored = session.uses.get([one.use for one in batch])
+    found, now = _Batch(), session.now()
+    for one in batch:
+        old = stored.get(one.use)
+        use = old
+        if use is None and one.usage is not None:
+            use = new_use(one.usage, known, now)
+            found.unknown += sum(key not in session.curated for key in set(one.usage.keys))
+        elif use is None and waits(one.ratings, now):
+            found.waiting += len(one.ratings)
+            continue
+        found.gone += one.rows
+        if use is None:
+            continue
+        use = rated(use, one.ratings)
+        if use != old:
+            found.uses[use.id] = use
+        if old is None:
+            _count(session, found.rows, use)
+    return found
+
+
+def _count(session: GateSession, rows: dict[str, Curated], use: Use) -> None:
+    moment = parse_iso(use.at)
+    used = use.at if moment else ""
+    for key in use.keys:
+        row = rows.get(key) or session.curated.get(key)
+        if row is not None:
+            counts = {"hits": row.hits + 1, "last_used": max(row.last_used, used)}
+            rows[key] = row.model_copy(update=counts)
+
+
+def _apply(session: GateSession, found: _Batch) -> None:
+    if not found.gone:
+        return
+    gains = {key: row.hits - session.curated[key].hits for key, row in found.rows.items()}
+    payload: dict[str, object] = {
+        "events": len(found.gone),
+        "unknown": found.unknown,
+        "hits": gains,
+    }
     session.apply(
         Change(
             action=Action.FOLD,
             key="",
-            reason=f"{report.events} events folded into {report.lessons} lessons",
-            actor=Actor(kind="rule", name="fold"),
-            payload=report._asdict() | {"hits": _gains(session.curated, counted.rows)},
-            put=tuple(counted.rows.values()),
-            events=(*(id_ for id_, _ in usages), *unreadable),
+            reason=f"{len(found.gone)} events folded into {len(found.rows)} lessons",
+            actor=FOLDER,
+            payload=payload,
+            put=tuple(found.rows.values()),
+            events=tuple(found.gone),
+            uses=tuple(found.uses.values()),
         )
     )
-    return report
 
 
-def count_usages(curated: Mapping[str, Curated], usages: Sequence[Usage], now: datetime) -> Counted:
-    """Return the rows that change, with their new hits and last_used."""
-    rows: dict[str, Curated] = {}
-    unknown = 0
-    for usage in usages:
-        moment = parse_iso(usage.at)
-        used = iso(min(moment, now)) if moment else ""
-        for key in dict.fromkeys(usage.keys):
-            row = rows.get(key) or curated.get(key)
-            if row is None:
-                unknown += 1
-                continue
-            counts = {"hits": row.hits + 1, "last_used": max(row.last_used, used)}
-            rows[key] = row.model_copy(update=counts)
-    return Counted(rows, unknown)
-
-
-def _gains(old: Mapping[str, Curated], new: Mapping[str, Curated]) -> dict[str, int]:
-    return {key: row.hits - old[key].hits for key, row in new.items()}
+def _drop(session: GateSession, rows: Sequence[str], what: str, counts: Mapping[str, int]) -> None:
+    """Delete rows that change no lesson, in one change each batch; the ledger keeps the sums."""
+    for start in range(0, len(rows), FOLD_BATCH):
+        page = tuple(rows[start : start + FOLD_BATCH])
+        payload: dict[str, object] = {"rows": len(page), "counts": dict(counts)}
+        session.apply(Change(Action.FOLD, "", f"{what} read", FOLDER, payload, events=page))

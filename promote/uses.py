@@ -16,6 +16,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lessons_loop.filter.errors import StoreDamaged, StoreError
+from lessons_loop.filter.events import Rating, Usage
+from lessons_loop.filter.inject import reference
+from lessons_loop.filter.models import Record
 from lessons_loop.promote.files import file_errors, private_folder
 
 _TABLES = """
@@ -38,7 +41,7 @@ class Use(BaseModel):
     user_ref: str = ""
     chat_ref: str = ""
     at: str
-    """ISO 8601, UTC."""
+    """ISO 8601, UTC; never later than when it was folded."""
     keys: tuple[str, ...]
     """Keys of the lessons that were shown."""
     model: str = ""
@@ -49,9 +52,27 @@ class Use(BaseModel):
     rating: str = ""
     """`up` or `down`; empty: no thumb, or one taken back."""
     rated_at: str = ""
+    """As the newest rating said it, one taken back included; empty: never rated."""
     rating_reason: str = ""
     rated_keys: tuple[str, ...] = ()
     """Lessons a comment named; empty: all of them."""
+
+    def to_events(self) -> list[Record]:
+        """Return the rows of staging it was folded from, so that it can be folded again."""
+        mine = {"message_ref": self.message_ref, "user_ref": self.user_ref}
+        told = {"chat_ref": self.chat_ref, "model": self.model, "tools": self.tools}
+        usage = Usage.build(keys=self.keys, at=self.at, outcome=self.finish, **mine, **told)
+        if not self.rated_at:
+            return [usage.to_record()]
+        rating = Rating.build(
+            keys=tuple(reference(key) for key in self.rated_keys),
+            at=self.rated_at,
+            outcome=self.rating or "none",
+            reason=self.rating_reason,
+            chat_ref=self.chat_ref,
+            **mine,
+        )
+        return [usage.to_record(), rating.to_record()]
 
 
 class UseRegister:
@@ -66,6 +87,21 @@ class UseRegister:
             if found is not None:
                 for (row,) in found.execute("select row from uses order by id"):
                     yield self._read(row)
+
+    def judgeable(self, *, by_tools: bool) -> Iterator[Use]:
+        """Yield the uses a thumb judged, or a tool's result too, by id."""
+        query = "select row from uses where json_extract(row, '$.rating') != ''"
+        query += " or json_extract(row, '$.tools') != ''" if by_tools else ""
+        with self._reading() as found:
+            if found is not None:
+                for (row,) in found.execute(f"{query} order by id"):
+                    yield self._read(row)
+
+    def keys(self) -> set[str]:
+        """Return the lessons that were shown at all."""
+        with self._reading() as found:
+            rows = found.execute("select distinct key from shown") if found is not None else ()
+            return {key for (key,) in rows}
 
     def get(self, ids: Sequence[str]) -> dict[str, Use]:
         """Return the uses among `ids`."""

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Candidate, Curated
-from lessons_loop.promote.candidates import StagedEvents, read_candidates, read_usages
+from lessons_loop.promote.candidates import StagedEvents, read_candidates, read_events
 from lessons_loop.promote.embedding import EmbedOnce
 from lessons_loop.promote.holdings import Holdings
 from lessons_loop.promote.places import LessonStore
@@ -67,8 +67,8 @@ class GateView:
         return self.events().usages
 
     def events(self) -> StagedEvents:
-        """Return the usage events, and the ids of rows that are none."""
-        return read_usages(self.store, self.domain)
+        """Return the events of every type, and the ids of rows that are none."""
+        return read_events(self.store, self.domain)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return unit rows of texts as documents; asked once per text and run.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lessons_loop.filter.errors import StoreDamaged
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.store import StorePaths, append_records
-from lessons_loop.promote.candidates import delete_staged, read_candidates, read_usages
+from lessons_loop.promote.candidates import delete_staged, read_candidates, read_events
 from lessons_loop.promote.rows import PAGE
 from support.gate import (
     candidate,
@@ -124,7 +124,7 @@ def test_same_turn_twice_is_one_row_two_turns_are_two(root: Path) -> None:  # T-
     assert len(read_candidates(located(root), "sql").candidates) == 2
 
 
-def test_forged_events_are_told_apart_from_later_types(root: Path) -> None:
+def test_forged_events_are_told_apart(root: Path) -> None:
     used = Usage(keys=("k",), message_ref="m", at="2026-11-01T08:00:00Z")
     stage_usage(root, "sql", [used])
     with raw_client(root, "staging") as client:
@@ -133,11 +133,12 @@ def test_forged_events_are_told_apart_from_later_types(root: Path) -> None:
             ("other-id", dict(used.to_record().metadata)),
             ("many", dict(used.to_record().metadata) | {"keys": ["k"] * 1000}),
             ("thumb", {"type": "rating", "outcome": "up"}),
+            ("newer", {"type": "no-such-type"}),
         ):
             collection.add(ids=[id_], documents=["x"], metadatas=[metadata], embeddings=[[1.0]])
-    events = read_usages(located(root), "sql")
+    events = read_events(located(root), "sql")
     assert events.usages == [(used.id, used)]
-    assert events.unreadable == ["other-id", "many"]
+    assert events.unreadable == ["other-id", "many", "thumb", "newer"]
 
 
 @on_folder

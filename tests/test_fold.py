@@ -1,28 +1,67 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lessons_loop.filter.events import Usage
-from lessons_loop.promote.fold import FoldReport, count_usages, fold_events
-from support.gate import candidate, curated, gate, lesson, promotion, raw_client, shown, stage_usage
+from lessons_loop.filter.events import Rating, Usage, tally_of
+from lessons_loop.filter.inject import reference
+from lessons_loop.promote.fold import FoldReport, fold_events, judged_tallies
+from lessons_loop.promote.fold_rows import WAIT_DAYS, new_use, rated, waits
+from lessons_loop.promote.judged import judged
+from lessons_loop.promote.session import GateSession
+from lessons_loop.promote.uses import Use
+from support.gate import (
+    candidate,
+    gate,
+    on_folder,
+    promotion,
+    raw_client,
+    shown,
+    stage_events,
+    stage_usage,
+)
+from support.killing import driven, outcome_after_kills
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
+USED = "2026-11-02T08:00:00Z"
+TEXTS = ("Look serials up in equipment_machine.", "Bound every telemetry read.")
 
 
-def usage(*keys: str, message: str = "m", at: str = "2026-11-02T08:00:00Z") -> Usage:
-    return Usage(keys=keys, message_ref=message, at=at)
+def usage(*keys: str, message: str = "m", at: str = USED, **fields: Any) -> Usage:
+    return Usage(keys=keys, message_ref=message, at=at, **fields)
+
+
+def rating(outcome: str, *keys: str, message: str = "m", minute: int = 0, **fields: Any) -> Rating:
+    at = f"2026-11-02T09:{minute:02}:00Z"
+    return Rating(**({"keys": keys, "outcome": outcome, "message_ref": message, "at": at} | fields))
+
+
+def use(*keys: str, **fields: Any) -> Use:
+    return Use(**({"id": "u", "message_ref": "m", "at": USED, "keys": keys} | fields))
+
+
+def with_lessons(root: Path) -> list[str]:
+    with gate(root) as session:
+        for text in TEXTS:
+            session.apply(promotion(session, candidate(text)))
+        return list(session.curated)
+
+
+def counters(session: GateSession) -> list[tuple[int, int, int]]:
+    return [(row.hits, row.successes, row.failures) for row in session.curated.values()]
 
 
 def test_events_become_counters_once(root: Path) -> None:
-    found = candidate()
-    key = found.lesson.key
+    key = with_lessons(root)[0]
     with gate(root) as session:
-        session.apply(promotion(session, found))
         vectors = session.nearest_vectors()[1].tolist()
     stage_usage(root, "sql", [usage(key, message=f"m{n}") for n in range(4)])
     with gate(root) as session:
@@ -30,12 +69,22 @@ def test_events_become_counters_once(root: Path) -> None:
         assert fold_events(session) == FoldReport(0, 0, 0, 0)
     with gate(root) as session:
         row = session.curated[key]
-        assert (row.hits, row.last_used) == (4, "2026-11-02T08:00:00Z")
+        assert (row.hits, row.last_used) == (4, USED)
         assert (row.verdict_ref, row.ledger_ref) == (2, 2)
         assert session.nearest_vectors()[1].tolist() == vectors
-        assert [e.action for e in session.ledger.entries()] == ["init", "promote", "fold"]
-    published = shown(root)
-    assert published is not None and published.lessons[0].hits == 4
+        actions = [e.action for e in session.ledger.entries()]
+        assert actions == ["init", "promote", "promote", "fold"]
+    assert {one.hits for one in shown(root).lessons} == {4, 0}
+
+
+def test_event_that_comes_again_counts_no_more(root: Path) -> None:
+    key = with_lessons(root)[0]
+    for _ in range(2):
+        stage_usage(root, "sql", [usage(key)])
+        with gate(root) as session:
+            fold_events(session)
+            assert session.curated[key].hits == 1
+            assert session.events() == ([], [], [], [])
 
 
 def test_unknown_and_malformed_events_are_counted_and_gone(root: Path) -> None:
@@ -49,10 +98,9 @@ def test_unknown_and_malformed_events_are_counted_and_gone(root: Path) -> None:
             embeddings=[[1.0], [1.0]],
         )
     with gate(root) as session:
-        assert fold_events(session) == FoldReport(1, 0, 1, 1)
-    with raw_client(root, "staging") as client:
-        collection = client.get_collection("sql-lessons-events", embedding_function=None)
-        assert collection.get()["ids"] == ["thumb"]
+        assert fold_events(session) == FoldReport(1, 0, 1, 2)
+        assert list(session.uses.rows()) == []
+        assert session.events() == ([], [], [], [])
 
 
 def test_no_event_writes_nothing(root: Path) -> None:
@@ -63,29 +111,185 @@ def test_no_event_writes_nothing(root: Path) -> None:
         assert [e.action for e in session.ledger.entries()] == ["init"]
 
 
+def test_thumb_judges_what_was_shown(root: Path) -> None:
+    one, other = with_lessons(root)
+    up, down = rating("up", message="a"), rating("down", reference(other), message="b")
+    seen = [usage(one, other, message="a"), usage(one, other, message="b")]
+    stage_events(root, [*seen, up, down])
+    with gate(root) as session:
+        assert fold_events(session).lessons == 2
+        assert counters(session) == [(2, 1, 0), (2, 1, 1)]
+    stage_events(root, [rating("none", message="b", minute=5)])
+    with gate(root) as session:
+        fold_events(session)
+        assert counters(session) == [(2, 1, 0), (2, 1, 0)]
+        assert fold_events(session) == FoldReport(0, 0, 0, 0)
+
+
+def test_rating_waits_for_its_use(root: Path) -> None:
+    one, _ = with_lessons(root)
+    soon = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    stage_events(root, [rating("up", at=soon), rating("up", at="2026-01-01", message="x")])
+    with gate(root) as session:
+        assert fold_events(session)[:5] == (1, 0, 0, 0, 1)
+    stage_events(root, [usage(one)])
+    with gate(root) as session:
+        assert fold_events(session)[:5] == (2, 1, 0, 0, 0)
+        assert counters(session)[0] == (1, 1, 0)
+
+
+def test_thumb_of_somebody_else_judges_nothing(root: Path) -> None:
+    one, _ = with_lessons(root)
+    stage_events(root, [usage(one, user_ref="asker"), rating("down", user_ref="reader")])
+    with gate(root) as session:
+        fold_events(session)
+        assert counters(session)[0] == (1, 0, 0)
+
+
+def test_tallies_are_added_up_and_gone(root: Path) -> None:
+    with_lessons(root)
+    stage_events(root, [tally_of(name, {"nothing": 2, "kept": 1}, USED) for name in "ab"])
+    with gate(root) as session:
+        assert fold_events(session).distiller == {"kept": 2, "nothing": 4}
+        assert session.events() == ([], [], [], [])
+        entry = session.ledger.entries()[-1]
+        assert (session.ledger.payload(entry) or {})["counts"] == {"kept": 2, "nothing": 4}
+
+
+def test_tools_judge_only_when_asked_to(root: Path) -> None:
+    one, _ = with_lessons(root)
+    stage_events(root, [usage(one, message=name, tools=name) for name in ("ok", "failed")])
+    for by_tools, expected in ((False, (2, 0, 0)), (True, (2, 1, 1)), (False, (2, 0, 0))):
+        with gate(root) as session:
+            fold_events(session, by_tools=by_tools)
+            assert counters(session)[0] == expected
+
+
 @pytest.mark.parametrize(
-    ("at", "last_used"),
+    ("fields", "by_tools", "expected"),
     [
-        ("9999-12-31T23:59:59Z", "2026-11-20T00:00:00Z"),
-        ("yesterday", ""),
-        ("2026-11-02", "2026-11-02T00:00:00Z"),
-        ("2026-11-02T08:00:00+02:00", "2026-11-02T06:00:00Z"),
-        ("0001-01-01T00:00:00+14:00", ""),
+        ({"rating": "up"}, False, {"a": True, "b": True}),
+        ({"rating": "down", "rated_keys": ("b",)}, True, {"b": False}),
+        ({"rating": "up", "tools": "failed"}, True, {"a": True, "b": True}),
+        ({"rating": "down", "rating_reason": "too_verbose"}, False, {}),
+        ({"rating": "up", "rating_reason": "dont_like_the_style"}, False, {}),
+        ({"rating": "down", "rating_reason": "being_lazy", "tools": "ok"}, True, {"a": 1, "b": 1}),
+        ({"rating": "down", "rating_reason": "not_helpful"}, False, {"a": False, "b": False}),
+        ({"tools": "failed"}, True, {"a": False, "b": False}),
+        ({"tools": "failed"}, False, {}),
+        ({}, True, {}),
     ],
 )
-def test_forged_times_do_no_harm(at: str, last_used: str) -> None:
-    row = curated(lesson())
-    counted = count_usages({row.key: row}, [usage(row.key, at=at)], NOW)
-    assert counted.rows[row.key].last_used == last_used
+def test_what_judges(fields: dict[str, Any], by_tools: bool, expected: dict[str, bool]) -> None:
+    assert judged(use("a", "b", **fields), by_tools=by_tools) == expected
+
+
+@pytest.mark.parametrize(
+    ("at", "kept"),
+    [
+        ("9999-12-31T23:59:59Z", "2026-11-20T00:00:00Z"),
+        ("yesterday", "yesterday"),
+        ("2026-11-02", "2026-11-02T00:00:00Z"),
+        ("2026-11-02T08:00:00+02:00", "2026-11-02T06:00:00Z"),
+    ],
+)
+def test_forged_times_do_no_harm(at: str, kept: str) -> None:
+    found = new_use(usage("k", at=at), {"k"}, NOW)
+    assert found is not None and found.at == kept
+
+
+def test_time_that_is_none_leaves_last_used(root: Path) -> None:
+    key = with_lessons(root)[0]
+    stage_events(root, [usage(key, at="yesterday")])
+    with gate(root) as session:
+        fold_events(session)
+        assert (session.curated[key].hits, session.curated[key].last_used) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("days", "expected"), [(0, True), (WAIT_DAYS, True), (WAIT_DAYS + 1, False), (-2, False)]
+)
+def test_waiting_ends(days: int, expected: bool) -> None:
+    moment = (NOW - timedelta(days=days)).isoformat()
+    assert waits([rating("up", at=moment)], NOW) is expected
+    assert not waits([rating("up", at="whenever")], NOW)
+
+
+def test_names_that_are_no_lesson_of_the_answer_name_none() -> None:
+    shown_keys = ("a" * 64, "b" * 64)
+    named = rated(use(*shown_keys), [rating("down", "aaaaaaaa", "deadbeef")])
+    assert named.rated_keys == ("a" * 64,)
+    assert rated(use(*shown_keys), [rating("down", "deadbeef")]).rated_keys == ()
+
+
+RATINGS = st.lists(
+    st.builds(
+        rating,
+        st.sampled_from(["up", "down", "none"]),
+        minute=st.integers(0, 3),
+        reason=st.sampled_from(["", "too_verbose", "other"]),
+    ),
+    max_size=6,
+)
 
 
 @settings(deadline=None)
-@given(st.lists(st.lists(st.sampled_from("abc"), max_size=5), max_size=8))
-def test_lesson_counts_once_per_event(events: list[list[str]]) -> None:
-    rows = {name: curated(lesson(f"Use {name}.")) for name in "ab"}
-    usages = [usage(*keys, message=str(n)) for n, keys in enumerate(events)]
-    counted = count_usages(rows, usages, NOW)
-    for name in "ab":
-        expected = sum(name in keys for keys in events)
-        assert counted.rows.get(name, rows[name]).hits == expected
-    assert counted.unknown == sum("c" in keys for keys in events)
+@given(RATINGS, st.randoms(use_true_random=False), st.lists(st.integers(0, 6), max_size=3))
+def test_order_and_split_of_ratings_change_nothing(
+    ratings: list[Rating], random: Any, cuts: list[int]
+) -> None:
+    mixed = random.sample(ratings, len(ratings))
+    found = use("a", "b")
+    for start, end in pairwise([0, *sorted(cuts), len(mixed)]):
+        found = rated(found, mixed[start:end])
+    assert found == rated(use("a", "b"), ratings)
+    tallies = judged_tallies([found], by_tools=False)
+    assert all(good + bad == 1 for good, bad in tallies.values())
+
+
+@settings(deadline=None, max_examples=5, suppress_health_check=[HealthCheck.too_slow])
+@given(RATINGS, st.integers(0, 6), st.booleans())
+def test_runs_end_with_the_same_counters(
+    tmp_path_factory: pytest.TempPathFactory, ratings: list[Rating], cut: int, first: bool
+) -> None:
+    results = []
+    for parts in ([ratings], [ratings[:cut], ratings[cut:]]):
+        root = tmp_path_factory.mktemp("store")
+        key = with_lessons(root)[0]
+        used: Sequence[Any] = [usage(key)]
+        for staged in [used, *parts] if first else [[*used, *parts[0]], *parts[1:]]:
+            stage_events(root, list(staged))
+            with gate(root) as session:
+                fold_events(session)
+        with gate(root) as session:
+            results.append(counters(session))
+    assert results[0] == results[1]
+
+
+def test_uses_go_back_to_staging_and_count_once(root: Path) -> None:
+    one, other = with_lessons(root)
+    stage_events(root, [usage(one, other, user_ref="u"), rating("down", user_ref="u")])
+    with gate(root) as session:
+        fold_events(session)
+        before = list(session.uses.rows())
+        (kept,) = before
+        assert [record.metadata["type"] for record in kept.to_events()] == ["used", "rating"]
+    stage_events(root, kept.to_events())
+    with gate(root) as session:
+        fold_events(session)
+        assert list(session.uses.rows()) == before
+        assert counters(session) == [(1, 0, 1), (1, 0, 1)]
+
+
+def staged_store(root: Path) -> None:
+    one, other = with_lessons(root)
+    keys = ((one,), (other,), (one, other))
+    events: list[Any] = [usage(*keys[n % 3], message=f"m{n}") for n in range(12)]
+    events += [rating(("up", "down")[n % 2], message=f"m{n}") for n in range(0, 12, 2)]
+    stage_events(root, events)
+
+
+@on_folder
+def test_kill_at_any_moment_ends_as_undisturbed(root: Path) -> None:
+    found = outcome_after_kills(staged_store, partial(driven, "fold"), kills=10, seed=3)
+    assert found.differences == [] and found.kills == 10

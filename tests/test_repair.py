@@ -9,7 +9,7 @@ import pytest
 from lessons_loop.filter.errors import StoreDamaged, StoreLocked
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.store import StorePaths, file_lock
-from lessons_loop.promote.candidates import read_candidates, read_usages
+from lessons_loop.promote.candidates import read_candidates, read_events
 from lessons_loop.promote.rebuild import re_embed_domain, repair_gate, repair_staging
 from lessons_loop.promote.repair import gate_marker
 from support.gate import candidate, gate, located, promotion, settings, stage, stage_usage
@@ -59,7 +59,7 @@ def test_torn_index_is_rebuilt_without_loss(paths: StorePaths, name: str) -> Non
     report = repair_staging(paths, child_seconds=20)
     assert torn and report.outcome == "rebuilt"
     assert len(read_candidates(located(paths.root), "sql").candidates) == 60
-    assert len(read_usages(located(paths.root), "sql").usages) == 1
+    assert len(read_events(located(paths.root), "sql").usages) == 1
     assert report.aside is not None and (report.aside / "chroma.sqlite3").exists()
 
 

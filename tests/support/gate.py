@@ -35,6 +35,7 @@ from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import (
     STAGING_VECTOR,
     StorePaths,
+    append_records,
     collection_names,
     open_embedded,
     staging_session,
@@ -208,6 +209,19 @@ def stage_usage(root: Path | StorePaths, domain: str, usages: Sequence[Usage]) -
     for usage in usages:
         spool.append_usage(domain, usage)
     spool.drain()
+
+
+def stage_events(root: Path, events: Sequence[Any], domain: str = "sql") -> None:
+    """Put events of any type, or their rows, into staging the way the plugin does."""
+    found = [event if isinstance(event, Record) else event.to_record() for event in events]
+    rows = list({record.id: record for record in found}.values())
+    if not rows:
+        return
+    if server_url(root):
+        _add(root, "events", [(domain, record) for record in rows])
+        return
+    with staging_session(StorePaths(root)) as client:
+        append_records(client, collection_names(domain)["events"], rows)
 
 
 def _add(root: Path, kind: str, rows: Sequence[tuple[str, Record]]) -> None:

@@ -1,0 +1,139 @@
+"""From staged events to rows of the use register: pure.
+
+The outcome does not depend on the order of events, nor on how they are split over runs:
+the newest rating of an answer counts, and a use is written once.
+Only the asker's own thumb judges an answer: a rating is joined to the use of the same
+message and user, so that whoever rates a shared chat changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from lessons_loop.filter.events import Rating, Usage
+from lessons_loop.filter.inject import reference
+from lessons_loop.filter.text import digest
+from lessons_loop.promote.candidates import StagedEvents
+from lessons_loop.promote.clock import iso, parse_iso
+from lessons_loop.promote.uses import Use
+
+WAIT_DAYS = 30
+"""How long a rating waits for the use it belongs to."""
+AHEAD = timedelta(days=1)
+"""How far in the future a waiting rating may lie: one that is never old would wait for ever."""
+_ORDER = ("up", "down", "none")
+"""Of two ratings at one moment the later of these counts."""
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+class OfUse(NamedTuple):
+    """The events of one answer and user."""
+
+    use: str
+    """Id of the use."""
+    usage: Usage | None
+    ratings: tuple[Rating, ...]
+    rows: tuple[str, ...]
+    """Ids of the staged rows."""
+
+
+def by_use(staged: StagedEvents) -> list[OfUse]:
+    """Return the events by the use they belong to, in a fixed order."""
+    usages = {usage.id: usage for _, usage in staged.usages}
+    ratings: dict[str, list[Rating]] = {}
+    for _, rating in staged.ratings:
+        ratings.setdefault(use_of(rating), []).append(rating)
+    return [
+        OfUse(
+            id_,
+            usages.get(id_),
+            tuple(ratings.get(id_, ())),
+            ((id_,) if id_ in usages else ()) + tuple(one.id for one in ratings.get(id_, ())),
+        )
+        for id_ in sorted({*usages, *ratings})
+    ]
+
+
+def in_batches(events: Sequence[OfUse], most: int) -> Iterator[list[OfUse]]:
+    """Yield them in batches of about `most` staged rows."""
+    batch: list[OfUse] = []
+    rows = 0
+    for one in events:
+        batch.append(one)
+        rows += len(one.rows)
+        if rows >= most:
+            yield batch
+            batch, rows = [], 0
+    if batch:
+        yield batch
+
+
+def use_of(rating: Rating) -> str:
+    """Return the id of the use that the rater's answer has."""
+    return digest(Usage.kind, rating.message_ref, rating.user_ref)
+
+
+def new_use(usage: Usage, known: Collection[str], now: datetime) -> Use | None:
+    """Return the register's row, None where no lesson it names is `known`."""
+    keys = tuple(key for key in dict.fromkeys(usage.keys) if key in known)
+    moment = parse_iso(usage.at)
+    return (
+        Use(
+            id=usage.id,
+            message_ref=usage.message_ref,
+            user_ref=usage.user_ref,
+            chat_ref=usage.chat_ref,
+            at=iso(min(moment, now)) if moment else usage.at,
+            keys=keys,
+            model=usage.model,
+            finish=usage.outcome,
+            tools=usage.tools,
+        )
+        if keys
+        else None
+    )
+
+
+def rated(use: Use, ratings: Iterable[Rating]) -> Use:
+    """Return the use with the newest of its own and these ratings."""
+    newest = use
+    for rating in ratings:
+        one = use.model_copy(
+            update={
+                "rating": "" if rating.outcome == "none" else rating.outcome,
+                "rated_at": rating.at,
+                "rating_reason": rating.reason,
+                "rated_keys": _named(use, rating.keys),
+            }
+        )
+        newest = max(newest, one, key=_rank)
+    return newest
+
+
+def waits(ratings: Sequence[Rating], now: datetime) -> bool:
+    """Say whether ratings without a use may stay in staging."""
+    moments = [parse_iso(rating.at) or _NEVER for rating in ratings]
+    oldest = now - timedelta(days=WAIT_DAYS)
+    return any(oldest <= moment <= now + AHEAD for moment in moments)
+
+
+def totals(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums by name."""
+    found: dict[str, int] = {}
+    for one in counts:
+        for name, number in one.items():
+            found[name] = found.get(name, 0) + number
+    return dict(sorted(found.items()))
+
+
+def _named(use: Use, references: Sequence[str]) -> tuple[str, ...]:
+    """Return the lessons of this answer that a comment named; other words are no references."""
+    return tuple(key for key in use.keys if reference(key) in references)
+
+
+def _rank(use: Use) -> tuple[bool, datetime, int, str, tuple[str, ...], str]:
+    moment = parse_iso(use.rated_at) or _NEVER
+    place = _ORDER.index(use.rating or "none")
+    return bool(use.rated_at), moment, place, use.rating_reason, use.rated_keys, use.rated_at
