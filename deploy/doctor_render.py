@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lessons_loop.deploy.checks import Finding, Level, counted
-from lessons_loop.promote.render import plain
+from lessons_loop.promote.showing import plain
 
 LEVEL_WIDTH = len(Level.NOT_CHECKED)
 CHECK_WIDTH = 14

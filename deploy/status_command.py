@@ -44,7 +44,7 @@ def status(
     """
     from lessons_loop.deploy.status_quick import quick_status
     from lessons_loop.deploy.status_render import render_status
-    from lessons_loop.promote.render import make_console
+    from lessons_loop.promote.showing import make_console
 
     names = list(dict.fromkeys(name.strip() for name in domain.split(",") if name.strip()))
     found = None if check else quick_status(store, state_dir, names)

@@ -11,8 +11,8 @@ from lessons_loop.deploy.checks import many
 from lessons_loop.deploy.doctor_render import beside
 from lessons_loop.deploy.status_facts import DomainStatus, StoreStatus
 from lessons_loop.promote.clock import parse_iso, utc_now
-from lessons_loop.promote.render import plain
 from lessons_loop.promote.runs import RunLine
+from lessons_loop.promote.showing import plain
 from lessons_loop.promote.summary import LessonRecord
 from lessons_loop.promote.waiting import aged
 
