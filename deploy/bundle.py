@@ -1,4 +1,4 @@
-"""Join the modules of `filter/` into the one file an administrator pastes.
+"""Join the modules of `filter/` into the files an administrator pastes: filter and ratings.
 
 Usage: python deploy/bundle.py [--check]
 
@@ -22,8 +22,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "lessons_loop.filter"
-ENTRY = "lessons_filter"
-OUTPUT = ROOT / "deploy" / "openwebui" / "lessons_filter.py"
+ENTRIES = {"lessons_filter": "Filter", "lessons_rating": "Event"}
+"""Entry modules, and the class by which Open WebUI knows what a file is."""
+OUTPUT = ROOT / "deploy" / "openwebui"
 FRONT_MATTER = {
     "title",
     "author",
@@ -35,8 +36,8 @@ FRONT_MATTER = {
 }
 REWRITTEN = re.compile(r"from (utils|apps|main|config)")
 """Open WebUI's loader replaces these anywhere, prompts and comments included."""
-RESERVED = {"Pipe", "Action", "Event", "Tools"}
-"""The loader takes these for entry points."""
+RESERVED = {"Pipe", "Filter", "Action", "Event", "Tools"}
+"""The loader takes these for entry points: only the file's own may be there."""
 
 
 class BundleError(Exception):
@@ -128,10 +129,10 @@ def names(node: ast.stmt) -> set[str]:
     return {t.id for t in targets if isinstance(t, ast.Name)}
 
 
-def collect(folder: Path) -> list[Module]:
+def collect(folder: Path, entry: str) -> list[Module]:
     """Return the entry module and all it needs, dependencies first."""
     modules: dict[str, Module] = {}
-    queue = [ENTRY]
+    queue = [entry]
     while queue:
         name = queue.pop()
         if name not in modules:
@@ -185,7 +186,7 @@ def third_party(statement: str) -> bool:
 
 def banner(module: Module) -> str:
     """Say where a part comes from, with the first line of its docstring."""
-    says = "" if module.name == ENTRY else module.docstring.strip().strip('"').splitlines()[0]
+    says = "" if module.name in ENTRIES else module.docstring.strip().strip('"').splitlines()[0]
     return f"# {'-' * 78}\n# filter/{module.name}.py" + (f": {says}" if says else "")
 
 
@@ -199,7 +200,7 @@ def refuse_clashes(modules: list[Module]) -> None:
                 raise BundleError(f"{name} is defined in both {owner} and {module.name}")
             if owner != module.name:
                 module.body = module.body.replace(source, "", 1).strip("\n")
-    if clash := RESERVED & set(seen):
+    if clash := (RESERVED - {ENTRIES[modules[-1].name]}) & set(seen):
         raise BundleError(f"Open WebUI reserves {', '.join(sorted(clash))}")
     bound = [name for module in modules for name in imported_names(module)]
     if clash := set(seen) & {name for name, _ in bound}:
@@ -242,9 +243,9 @@ def front_matter(entry: Module, text: str) -> str:
     return head
 
 
-def bundle(folder: Path = ROOT / "filter") -> str:
-    """Return the text of the pasted file; raise BundleError."""
-    modules = collect(folder)
+def bundle(folder: Path = ROOT / "filter", entry: str = "lessons_filter") -> str:
+    """Return the text of a pasted file; raise BundleError."""
+    modules = collect(folder, entry)
     refuse_local_imports(modules)
     refuse_clashes(modules)
     body = "\n\n\n".join(f"{banner(m)}\n\n\n{m.body}" for m in modules if m.body)
@@ -252,28 +253,34 @@ def bundle(folder: Path = ROOT / "filter") -> str:
     text = f"{front_matter(modules[-1], text)}\n\n{text}"
     if found := REWRITTEN.search(text):
         raise BundleError(f"Open WebUI would rewrite {found.group()!r}; reword it")
-    compile(text, str(OUTPUT), "exec")
+    compile(text, f"{entry}.py", "exec")
     return text
 
 
 def main() -> int:
-    """Write the bundle, or with --check say whether the written one is current."""
+    """Write the pasted files, or with --check say whether the written ones are current."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="exit 1 if the bundle is stale")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a pasted file is stale")
     args = parser.parse_args()
     try:
-        text = bundle()
+        texts = {OUTPUT / f"{entry}.py": bundle(entry=entry) for entry in ENTRIES}
     except BundleError as error:
         print(f"bundle: {error}", file=sys.stderr)
         return 1
     if not args.check:
-        OUTPUT.parent.mkdir(parents=True, exist_ok=True)
-        OUTPUT.write_text(text, "utf-8")
+        OUTPUT.mkdir(parents=True, exist_ok=True)
+        for file, text in texts.items():
+            file.write_text(text, "utf-8")
         return 0
-    if OUTPUT.exists() and OUTPUT.read_text("utf-8") == text:
-        return 0
-    print(f"{OUTPUT.relative_to(ROOT)} is stale: run python deploy/bundle.py", file=sys.stderr)
-    return 1
+    stale = [file for file, text in texts.items() if not is_current(file, text)]
+    for file in stale:
+        print(f"{file.relative_to(ROOT)} is stale: run python deploy/bundle.py", file=sys.stderr)
+    return 1 if stale else 0
+
+
+def is_current(file: Path, text: str) -> bool:
+    """Say whether a written file is what the source gives."""
+    return file.exists() and file.read_text("utf-8") == text
 
 
 if __name__ == "__main__":

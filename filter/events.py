@@ -123,8 +123,8 @@ class Tally(EventRecord):
         return {name: int(number) for name, _, number in pairs}
 
 
-def tally_of(instance: str, counts: Mapping[str, int], at: str) -> Tally:
-    """Return the tally of one process; counters with an unfit name are left out."""
-    pairs = [f"{name}={number}" for name, number in sorted(counts.items()) if number > 0]
+def tally_of(name: str, counts: Mapping[str, int], at: str) -> Tally:
+    """Return a tally of a name no other has; counters with an unfit name are left out."""
+    pairs = [f"{counter}={number}" for counter, number in sorted(counts.items()) if number > 0]
     lines = [line for line in pairs if _COUNT_LINE.match(line)]
-    return Tally(message_ref=digest(instance, at), at=at, counts=tuple(lines[:COUNTS_LIMIT]))
+    return Tally(message_ref=digest(name, at), at=at, counts=tuple(lines[:COUNTS_LIMIT]))

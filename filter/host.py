@@ -1,16 +1,11 @@
-"""What the filter asks of Open WebUI: its embedding engine, its models, its data folder.
+"""What the filter asks of Open WebUI: its embedding engine and its models.
 
-Covered: Open WebUI 0.12.4. Nothing of it is imported unless its server runs in this
-process: outside, an import would start migrations or end the process for want of a
-secret key. A changed name is one EmbedError or ModelError.
+Covered: Open WebUI 0.12.4. A changed name is one EmbedError or ModelError.
 """
 
 from __future__ import annotations
 
-import importlib
 import math
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,46 +18,13 @@ from lessons_loop.filter.embed import (
     fingerprint_of,
     unit_rows,
 )
-from lessons_loop.filter.errors import EmbedError, ModelError, RerankError, StoreError
+from lessons_loop.filter.errors import EmbedError, ModelError, RerankError
 from lessons_loop.filter.llm import ChatReply, reply_from_completion
+from lessons_loop.filter.place import host_module
 from lessons_loop.filter.redact import mask
-from lessons_loop.filter.server import is_server
 from lessons_loop.filter.store import first_line
 from lessons_loop.filter.text import repeats
 from lessons_loop.filter.worker import in_daemon_thread
-
-
-def host_module(name: str) -> Any:
-    """Return a module of the Open WebUI server in this process, None outside of one."""
-    return importlib.import_module(name) if "open_webui.main" in sys.modules else None
-
-
-def store_setting(valve: str) -> str:
-    """Return the store as set: the valve, else LESSONS_STORE; empty where neither is."""
-    return valve.strip() or os.environ.get("LESSONS_STORE", "").strip()
-
-
-def store_folder(valve: str) -> Path:
-    """Return the store's folder: as set, else beside Open WebUI's data.
-
-    Raises StoreError for what no system can hold. With a store on a server this is where
-    records wait for it, and where the salt is.
-    """
-    chosen = store_setting(valve)
-    if chosen and not is_server(chosen):
-        return usable_folder(chosen)
-    data = getattr(host_module("open_webui.env"), "DATA_DIR", None)
-    return Path(data) / "lessons" if data else Path("lessons")
-
-
-def usable_folder(chosen: str) -> Path:
-    """Return the folder as a path; raise StoreError for what no system can hold."""
-    try:
-        if "\x00" in chosen:
-            raise ValueError
-        return Path(chosen).expanduser()
-    except (RuntimeError, ValueError):
-        raise StoreError(f"the store {chosen[:80]!r} is no folder: set the valve `store`") from None
 
 
 class HostEmbedder:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import hashlib
-import hmac
 import os
+import secrets
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 from lessons_loop.filter.alerts import Alerts, lessons_log
 from lessons_loop.filter.distill import Origin, distill, skip_reason
 from lessons_loop.filter.errors import ModelError, StoreError, StoreUnreachable
-from lessons_loop.filter.events import Usage
+from lessons_loop.filter.events import Usage, tally_of
 from lessons_loop.filter.host import ask_host_model, host_model_id
 from lessons_loop.filter.llm import ChatReply, HttpModel
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import ensure_salt
-from lessons_loop.filter.text import digest
+from lessons_loop.filter.text import digest, scrub, shorten, user_reference
+from lessons_loop.filter.tools_end import how_tools_ended
 from lessons_loop.filter.transcript import Turn, read_transcript
 from lessons_loop.filter.valves import LessonsValves
 from lessons_loop.filter.worker import DailyCaps, Pause, Seen, Worker, in_daemon_thread
@@ -32,6 +33,9 @@ DISTILL_SECONDS_LIMIT = 600
 """Longest time one distillation may hold its place in the queue, whatever the valve says."""
 DRAIN_MOST = 1_000
 """Records moved at once: the rest waits for the timer, so that chats get their turn."""
+TALLY_SECONDS = 600.0
+"""Shortest time between two tallies of one process."""
+NOTE_LIMIT = 200
 
 
 class Exchange(NamedTuple):
@@ -61,9 +65,13 @@ class Learner:
         self._salt: bytes | None = None
         self._draining = False
         self._pause = Pause()
+        self.domain = ""
+        self._told: Counter[str] = Counter()
+        self._next_tally = time.monotonic() + TALLY_SECONDS
 
     def offer(self, exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> None:
         """Queue what this exchange gives; cheap, called on the event loop."""
+        self.domain = next(iter(valves.domain_names()), "")
         if reason := private(exchange, valves, contribute=contribute):
             self._count(f"skipped:{reason}", valves)
             return
@@ -85,6 +93,7 @@ class Learner:
             return
         self._draining = True
         try:
+            await self._append_tally()
             await in_daemon_thread(lambda: self.spool.drain(most=DRAIN_MOST))
             self.alerts.clear("staging")
             self._pause.end()
@@ -95,17 +104,38 @@ class Learner:
         finally:
             self._draining = False
 
+    async def _append_tally(self) -> None:
+        """Spool what was counted since the last tally, once its time has come."""
+        counted = self.counts.copy()
+        fresh = counted - self._told
+        del fresh["skipped:off"]  # learning is switched off: every answer counts so
+        if not (fresh and self.domain and time.monotonic() >= self._next_tally):
+            return
+        tally = tally_of(secrets.token_hex(16), fresh, utc_stamp())
+        told, self._told = self._told, counted  # before waiting: a cancelled one is not repeated
+        try:
+            await in_daemon_thread(lambda: self.spool.append_tally(self.domain, tally))
+        except StoreError:
+            self._told = told
+            raise
+        self._next_tally = time.monotonic() + TALLY_SECONDS
+
     async def _note_usage(self, exchange: Exchange) -> None:
         await asyncio.to_thread(self._spooled, lambda: self._append_usage(exchange))
 
     def _append_usage(self, exchange: Exchange) -> None:
+        finish = exchange.finish_reason or ""
+        tools = how_tools_ended(exchange.messages, whole=bool(finish))
         for domain, keys in exchange.recalled.items():
             usage = Usage(
                 keys=tuple(keys),
                 message_ref=digest("message", exchange.message),
                 user_ref=self._ref(exchange.user),
+                chat_ref=self._ref(exchange.chat),
                 at=utc_stamp(),
-                outcome=exchange.finish_reason or "broken",
+                model=shorten(scrub(exchange.chat_model), NOTE_LIMIT),
+                outcome=shorten(scrub(finish), NOTE_LIMIT) or "broken",
+                tools=tools,
             )
             self.spool.append_usage(domain, usage)
 
@@ -185,7 +215,7 @@ class Learner:
             return ""
         if self._salt is None:
             self._salt = ensure_salt(self.spool.paths)
-        return hmac.new(self._salt, identity.encode(), hashlib.sha256).hexdigest()
+        return user_reference(self._salt, identity)
 
     def _spooled(self, append: Callable[[], None]) -> None:
         try:

@@ -16,10 +16,10 @@ from typing import Any
 
 from lessons_loop.filter.alerts import Alerts, lessons_log
 from lessons_loop.filter.errors import LessonsError
-from lessons_loop.filter.host import store_folder, store_setting
 from lessons_loop.filter.inject import block, has_block, inject, reference
 from lessons_loop.filter.learner import Exchange, Learner
 from lessons_loop.filter.models import Curated
+from lessons_loop.filter.place import store_folder, store_setting
 from lessons_loop.filter.question import only_thanks, read_question
 from lessons_loop.filter.reader import CuratedReader, keep_refreshed
 from lessons_loop.filter.recaller import Limits, Recaller

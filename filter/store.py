@@ -8,6 +8,7 @@ Layout of a store folder (one machine):
     gate/     gate.lock          curated and archive (Chroma) and their lock: the gate's alone
     state/                       ledger, journal, payloads, snapshots: the gate's alone
     salt                         key for user references
+    ratings.sqlite               which thumbs were noted, hashes only: the rating plugin's
 
 Two processes must never both hold an embedded Chroma client on one folder
 (vectors are lost without an error), so staging is opened only in short sessions
@@ -77,6 +78,11 @@ class StorePaths:
     def spool(self) -> Path:
         """Records waiting for staging."""
         return self.root / "spool"
+
+    @property
+    def ratings(self) -> Path:
+        """What the rating plugin has noted of each thumb."""
+        return self.root / "ratings.sqlite"
 
     @property
     def salt(self) -> Path:

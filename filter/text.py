@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
 import unicodedata
 
@@ -24,6 +25,11 @@ def normalise(text: str) -> str:
 def digest(*parts: str) -> str:
     """Return the sha256 (hex) of the parts, kept apart from one another."""
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
+
+
+def user_reference(salt: bytes, identity: str) -> str:
+    """Return the HMAC that stands for a user or a chat, empty where nobody is named."""
+    return hmac.new(salt, identity.encode(), hashlib.sha256).hexdigest() if identity else ""
 
 
 def shorten(text: str, limit: int) -> str:

@@ -1,9 +1,10 @@
-"""Runs the filter's tests against the pasted file too: LESSONS_BUNDLE=1 pytest."""
+"""Runs the filter's tests against the pasted files too: LESSONS_BUNDLE=1 pytest."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,19 +13,21 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-BUNDLE = ROOT / "deploy" / "openwebui" / "lessons_filter.py"
+BUNDLES = [ROOT / "deploy" / "openwebui" / f"lessons_{name}.py" for name in ("rating", "filter")]
+"""What both hold is tested in the last one."""
 FILTER_MODULES = {p.stem for p in (ROOT / "filter").glob("*.py")} - {"__init__"}
 ON_BUNDLE = bool(os.environ.get("LESSONS_BUNDLE"))
 
 
-def load_bundle() -> None:
-    """Register the pasted file as every module of the filter."""
-    spec = importlib.util.spec_from_file_location("lessons_bundle", BUNDLE)
+def load_bundle(file: Path) -> None:
+    """Register a pasted file as every module of the filter that is in it."""
+    name = f"bundled_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
-    sys.modules["lessons_bundle"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
-    for part in FILTER_MODULES:
+    for part in re.findall(r"^# filter/(\w+)\.py", file.read_text("utf-8"), re.MULTILINE):
         sys.modules[f"lessons_loop.filter.{part}"] = module
 
 
@@ -36,7 +39,8 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 if ON_BUNDLE:
-    load_bundle()
+    for bundled in BUNDLES:
+        load_bundle(bundled)
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.bundle import OUTPUT, BundleError, bundle
+from lessons_loop.deploy.bundle import ENTRIES, OUTPUT, BundleError, bundle, is_current
 
 ROOT = Path(__file__).parent.parent
 ENTRY = '"""\ntitle: T\ndescription: D\n"""\nfrom __future__ import annotations\n'
@@ -32,7 +32,8 @@ content = open(sys.argv[1], encoding="utf-8").read()
 instance, kind, front, module = asyncio.run(load_function_module_by_id("lessons_filter", content))
 ours = [name for name in sys.modules if name.startswith("lessons_loop")]
 spec = instance.Valves.model_json_schema()["properties"]
-user_spec = instance.UserValves.model_json_schema()["properties"]
+user_valves = getattr(instance, "UserValves", None)
+user_spec = user_valves.model_json_schema()["properties"] if user_valves else []
 print("\\n" + json.dumps([kind, front, ours, sorted(spec), sorted(user_spec)]))
 """
 
@@ -44,25 +45,37 @@ def source(folder: Path, **modules: str) -> Path:
     return folder
 
 
-def test_committed_file_is_fresh():
-    assert OUTPUT.read_text("utf-8") == bundle(), "run `make bundle`"
+@pytest.fixture(params=ENTRIES)
+def pasted(request: pytest.FixtureRequest) -> str:
+    """The text of each file an administrator pastes."""
+    return (OUTPUT / f"{request.param}.py").read_text("utf-8")
 
 
-def test_check_reports_a_stale_file(tmp_path):
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_committed_file_is_fresh(entry):
+    assert is_current(OUTPUT / f"{entry}.py", bundle(entry=entry)), "run `make bundle`"
+
+
+def test_stale_file_is_told(tmp_path):
     command = [sys.executable, "deploy/bundle.py", "--check"]
     assert subprocess.run(command, cwd=ROOT).returncode == 0
+    file = tmp_path / "pasted.py"
+    assert not is_current(file, "text")
+    file.write_text("text", "utf-8")
+    assert is_current(file, "text") and not is_current(file, "newer text")
 
 
 def test_text_and_comments_are_kept():
-    text = OUTPUT.read_text("utf-8")
+    texts = [(OUTPUT / f"{entry}.py").read_text("utf-8") for entry in ENTRIES]
     for module in sorted((ROOT / "filter").glob("*.py")):
         kept = [line for line in module.read_text("utf-8").splitlines() if line.startswith("    #")]
-        assert module.stem == "__init__" or f"# filter/{module.name}" in text
-        assert all(line in text for line in kept)
+        holding = [text for text in texts if f"# filter/{module.name}" in text]
+        assert holding or module.stem == "__init__"
+        assert all(line in text for line in kept for text in holding)
 
 
-def test_pasted_file_holds_no_gate():
-    tree = ast.parse(OUTPUT.read_text("utf-8"))
+def test_pasted_file_holds_no_gate(pasted):
+    tree = ast.parse(pasted)
     imported = {
         (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
         for node in ast.walk(tree)
@@ -73,9 +86,16 @@ def test_pasted_file_holds_no_gate():
     assert not names & {"GateSession", "Archived", "Change", "Ledger", "CuratedWriter"}
 
 
-def test_front_matter_asks_for_no_installs():
-    head = OUTPUT.read_text("utf-8").split('"""')[1]
-    assert OUTPUT.read_text("utf-8").startswith('"""\n')
+def test_each_file_is_one_sort_of_plugin():
+    for entry, kind in ENTRIES.items():
+        tree = ast.parse((OUTPUT / f"{entry}.py").read_text("utf-8"))
+        names = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+        assert names & {"Pipe", "Filter", "Action", "Event", "Tools"} == {kind}
+
+
+def test_front_matter_asks_for_no_installs(pasted):
+    head = pasted.split('"""')[1]
+    assert pasted.startswith('"""\n')
     assert "requirements:" not in head.replace("required_open_webui_version", "")
     assert "source_digest: " in head
 
@@ -102,6 +122,7 @@ def test_front_matter_asks_for_no_installs():
         ({"lessons_filter": ENTRY + "import lessons_loop.filter.a\n"}, "write `from"),
         ({"lessons_filter": ENTRY + "print('hello')\n"}, "runs code on import"),
         ({"lessons_filter": ENTRY + "class Pipe: ...\n"}, "reserves Pipe"),
+        ({"lessons_filter": ENTRY + "class Event: ...\n"}, "reserves Event"),
         ({"lessons_filter": ENTRY + "x = 'take it from " + "config'\n"}, "would rewrite"),
         (
             {
@@ -152,7 +173,19 @@ def test_joined_source_runs(tmp_path):
 
 
 @pytest.mark.e2e
-def test_open_webui_loads_the_pasted_file(tmp_path):
+@pytest.mark.parametrize(
+    ("entry", "expected", "some_valves", "own"),
+    [
+        (
+            "lessons_filter",
+            ("filter", [], "Lessons Loop"),
+            {"domains", "distill_api_key", "recall_timeout_ms"},
+            ["contribute", "show_lessons", "use_lessons"],
+        ),
+        ("lessons_rating", ("event", [], "Lessons Loop Ratings"), {"enabled"}, []),
+    ],
+)
+def test_open_webui_loads_the_pasted_file(tmp_path, entry, expected, some_valves, own):
     import json
 
     environment = os.environ | {
@@ -161,12 +194,12 @@ def test_open_webui_loads_the_pasted_file(tmp_path):
         "OFFLINE_MODE": "true",
         "GLOBAL_LOG_LEVEL": "ERROR",
     }
-    command = [sys.executable, "-c", LOADER, str(OUTPUT)]
+    command = [sys.executable, "-c", LOADER, str(OUTPUT / f"{entry}.py")]
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 0, done.stderr[-2000:]
     kind, front, ours, valves, user_valves = json.loads(done.stdout.splitlines()[-1])
-    assert (kind, ours, front["title"]) == ("filter", [], "Lessons Loop")
-    assert {"domains", "distill_api_key", "recall_timeout_ms"} <= set(valves)
-    assert user_valves == ["contribute", "show_lessons", "use_lessons"]
+    assert (kind, ours, front["title"]) == expected
+    assert some_valves <= set(valves)
+    assert user_valves == own

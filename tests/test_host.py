@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.filter.host import store_folder, store_setting
+from lessons_loop.filter.place import store_folder, store_setting
 
 
 @pytest.mark.parametrize(

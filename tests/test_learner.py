@@ -6,10 +6,11 @@ import asyncio
 import json
 import logging
 import time
+from collections import Counter
 
 import pytest
 
-from lessons_loop.filter.events import Usage
+from lessons_loop.filter.events import Tally, Usage
 from lessons_loop.filter.lessons_filter import CARRIER, Filter, lesson_source
 from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.store import StorePaths, file_lock, staging_session
@@ -147,7 +148,51 @@ def test_usage_is_noted_without_learning(tmp_path, server):
     loop.run(outlet_body(), metadata=carried)
     (usage,) = loop.usages()
     assert (usage.keys, usage.outcome) == (("k1", "k2"), "stop")
-    assert "user-1" not in str(usage)
+    assert (usage.model, usage.tools) == ("m", "ok")
+    assert usage.chat_ref and "user-1" not in str(usage) and "chat-1" not in str(usage)
+
+
+def test_one_usage_per_answer_whatever_is_called_again(tmp_path, server):
+    loop = Loop(tmp_path, server, distill_enabled=False)
+    carried = {CARRIER: {"keys": {"sql": ["k1"]}, "texts": [], "block": ""}}
+    continued = outlet_body(reply="It ran on. " * 30)
+    loop.run(
+        outlet_body(finish="length"), continued, outlet_body("chat-1", "msg-2"), metadata=carried
+    )
+    loop.run(outlet_body())  # `/api/chat/completed` again, without what inlet carried
+    assert len(loop.usages()) == 2
+
+
+def test_usage_outlives_a_provider_that_sends_nonsense(tmp_path, server):
+    loop = Loop(tmp_path, server, distill_enabled=False)
+    carried = {CARRIER: {"keys": {"sql": ["k1"]}, "texts": [], "block": ""}}
+    body = outlet_body(finish="stop\x00 and so on " * 90) | {"model": "m\ud800" * 300}
+    loop.run(body, metadata=carried)
+    (usage,) = loop.usages()
+    assert len(usage.model) == len(usage.outcome) == 200
+
+
+def test_counters_become_one_tally(tmp_path, server):
+    loop = Loop(tmp_path, server)
+    loop.run(outlet_body())
+    assert loop.rows("sql-lessons-events") == []
+    learner = loop.filter.backend.learner
+    for reply in ("short", "short"):
+        loop.run(outlet_body(reply=reply))
+        learner._next_tally = 0.0
+        asyncio.run(learner.drain())
+    tallies = [Tally.from_record(row) for row in loop.rows("sql-lessons-events")]
+    assert len({tally.message_ref for tally in tallies}) == len(tallies) == 2
+    added = sum((Counter(tally.totals()) for tally in tallies), Counter())
+    assert added == learner.counts and added["emitted"] == 1
+
+
+def test_learning_switched_off_leaves_no_tally(tmp_path, server):
+    loop = Loop(tmp_path, server, distill_enabled=False)
+    loop.run(outlet_body())
+    loop.filter.backend.learner._next_tally = 0.0
+    loop.run(outlet_body())
+    assert loop.rows("sql-lessons-events") == []
 
 
 def test_recalled_lesson_is_not_learned_again(tmp_path, server):  # T-13

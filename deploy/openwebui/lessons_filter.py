@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: be55fc9803f384691832bc2f864d90a9050f008a9dfa65c9009e84b308c0d5dc
+source_digest: 5e63d7362b6e86513898ac6bafbc67988fa0689cbaa11469c5bf69fdfc005e29
 """
 
 from __future__ import annotations
@@ -156,6 +156,11 @@ def normalise(text: str) -> str:
 def digest(*parts: str) -> str:
     """Return the sha256 (hex) of the parts, kept apart from one another."""
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
+
+
+def user_reference(salt: bytes, identity: str) -> str:
+    """Return the HMAC that stands for a user or a chat, empty where nobody is named."""
+    return hmac.new(salt, identity.encode(), hashlib.sha256).hexdigest() if identity else ""
 
 
 def shorten(text: str, limit: int) -> str:
@@ -3091,11 +3096,11 @@ class Tally(EventRecord):
         return {name: int(number) for name, _, number in pairs}
 
 
-def tally_of(instance: str, counts: Mapping[str, int], at: str) -> Tally:
-    """Return the tally of one process; counters with an unfit name are left out."""
-    pairs = [f"{name}={number}" for name, number in sorted(counts.items()) if number > 0]
+def tally_of(name: str, counts: Mapping[str, int], at: str) -> Tally:
+    """Return a tally of a name no other has; counters with an unfit name are left out."""
+    pairs = [f"{counter}={number}" for counter, number in sorted(counts.items()) if number > 0]
     lines = [line for line in pairs if _COUNT_LINE.match(line)]
-    return Tally(message_ref=digest(instance, at), at=at, counts=tuple(lines[:COUNTS_LIMIT]))
+    return Tally(message_ref=digest(name, at), at=at, counts=tuple(lines[:COUNTS_LIMIT]))
 
 
 # ------------------------------------------------------------------------------
@@ -4010,6 +4015,11 @@ class StorePaths:
         return self.root / "spool"
 
     @property
+    def ratings(self) -> Path:
+        """What the rating plugin has noted of each thumb."""
+        return self.root / "ratings.sqlite"
+
+    @property
     def salt(self) -> Path:
         """Key for user references, readable by the owner only."""
         return self.root / "salt"
@@ -4224,6 +4234,32 @@ def append_records(client: Any, name: str, records: Sequence[Record]) -> None:
         raise StoreError(f"{name} was not written: {first_line(error)}") from None
     if missing := set(ids) - found:
         raise StoreError(f"{name}: {len(missing)} of {len(ids)} rows were not stored")
+
+
+# ------------------------------------------------------------------------------
+# filter/tools_end.py: Tell how the tool calls behind an answer ended: well, badly, or nothing can be said.
+
+
+ToolsEnd = Literal["", "ok", "failed"]
+
+
+def how_tools_ended(messages: Sequence[object], *, whole: bool) -> ToolsEnd:
+    """Return how the last tool of the newest answer ended; `whole`: it has a finish reason."""
+    turns = read_transcript(newest_answer(messages))
+    results = [turn for turn in turns if turn.role == "result" and turn.tool != DOCUMENT]
+    if not results:
+        return ""
+    if results[-1].failed:
+        return "failed"
+    return "ok" if whole and not looks_empty(results[-1].text) else ""
+
+
+def newest_answer(messages: Sequence[object]) -> Sequence[object]:
+    """Return what stands behind the last message of the user."""
+    for place in range(len(messages) - 1, -1, -1):
+        if role_of(messages[place]) == "user":
+            return messages[place + 1 :]
+    return messages
 
 
 # ------------------------------------------------------------------------------
@@ -5944,7 +5980,7 @@ def _is_label(value: str, key: str) -> bool:
 
 
 # ------------------------------------------------------------------------------
-# filter/host.py: What the filter asks of Open WebUI: its embedding engine, its models, its data folder.
+# filter/place.py: Where the chat side's store is: as set, else beside Open WebUI's data.
 
 
 def host_module(name: str) -> Any:
@@ -5978,142 +6014,6 @@ def usable_folder(chosen: str) -> Path:
         return Path(chosen).expanduser()
     except (RuntimeError, ValueError):
         raise StoreError(f"the store {chosen[:80]!r} is no folder: set the valve `store`") from None
-
-
-class HostEmbedder:
-    """Open WebUI's configured embedding engine, as one function object of it."""
-
-    def __init__(self, function: Any) -> None:
-        self.function = function
-        self.prefixes = host_prefixes()
-
-    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """Return unit rows, shape (len(texts), dimension); raise EmbedError."""
-        prefix = self.prefixes[0 if purpose is Purpose.QUERY else 1] or None
-        try:
-            rows = await self.function(list(texts), prefix=prefix)
-        except Exception as error:  # whatever an engine raises, the chat goes on
-            reason = discreet(error, texts)
-            raise EmbedError(f"the embedding engine failed: {reason}") from None
-        return unit_rows(rows, len(texts))
-
-    async def fingerprint(self) -> Fingerprint:
-        """Embed the eight sentences and return the fingerprint; raise EmbedError."""
-        vectors = await self.embed(FINGERPRINT_SENTENCES, Purpose.DOCUMENT)
-        return fingerprint_of(vectors, self.prefixes, await host_model_name())
-
-
-class RerankedText(NamedTuple):
-    """A text as Open WebUI's reranking function takes it."""
-
-    page_content: str
-
-
-async def host_rerank(app: Any, query: str, texts: Sequence[str]) -> list[float]:
-    """Return one score per text from Open WebUI's reranking model; raise RerankError.
-
-    Its function blocks, and is None unless a model is set and hybrid search is on.
-    """
-    function = getattr(getattr(app, "state", None), "RERANKING_FUNCTION", None)
-    if function is None:
-        raise RerankError("Open WebUI has no reranking model: set one and switch hybrid search on")
-    documents = [RerankedText(text) for text in texts]
-    try:
-        found = await in_daemon_thread(lambda: function(query, documents))
-        scores = [float(score) for score in found]
-    except Exception as error:  # whatever a model raises or returns; None where it failed
-        reason = discreet(error, [query, *texts])
-        raise RerankError(f"the reranking model failed: {reason}") from None
-    if len(scores) != len(texts) or not all(map(math.isfinite, scores)):
-        raise RerankError(f"the reranking model gave no usable scores for {len(texts)} lessons")
-    return scores
-
-
-def discreet(error: Exception, texts: Sequence[str]) -> str:
-    """Return an error's first line, masked; only its type where it repeats one of the texts."""
-    line = first_line(error)
-    return type(error).__name__ if any(repeats(line, text) for text in texts) else mask(line)
-
-
-def host_prefixes() -> tuple[str, str]:
-    """Return Open WebUI's query and content prefixes, empty where none are set."""
-    config = host_module("open_webui.config")
-    query = getattr(config, "RAG_EMBEDDING_QUERY_PREFIX", None)
-    content = getattr(config, "RAG_EMBEDDING_CONTENT_PREFIX", None)
-    return query or "", content or ""
-
-
-async def host_model_name() -> str:
-    """Return the engine's name for messages, empty when it cannot be told."""
-    try:
-        settings = host_module("open_webui.models.config").Config
-        engine = await settings.get("rag.embedding_engine")
-        model = await settings.get("rag.embedding_model")
-    except Exception:  # only a name in a message
-        return ""
-    return f"{engine or 'sentence-transformers'}:{Path(str(model)).name}"
-
-
-def detached_request(app: Any) -> Any:
-    """Return a request of our own: the turn's is shared with follow-up and tag calls."""
-    from starlette.requests import Request
-
-    address = ("127.0.0.1", 80)
-    return Request(
-        {
-            "type": "http",
-            "method": "POST",
-            "path": "/lessons-loop",
-            "query_string": b"",
-            "headers": [],
-            "client": address,
-            "server": address,
-            "scheme": "http",
-            "app": app,
-        }
-    )
-
-
-async def host_model_id(app: Any, chosen: str, chat_model: str) -> str:
-    """Return the model to distill with: the valve's, the task model, else the chat's."""
-    models = getattr(getattr(app, "state", None), "MODELS", None) or {}
-    if chosen:
-        return chosen
-    try:
-        settings = host_module("open_webui.models.config").Config
-        task = await settings.get("task.model.default")
-        external = await settings.get("task.model.external")
-        choose = host_module("open_webui.utils.task").get_task_model_id
-        return str(choose(chat_model, task, external, models))
-    except Exception as error:  # a changed name in another release
-        reason = first_line(error)
-        raise ModelError(
-            f"the task model cannot be told: {reason}; set the valve `distill_model`"
-        ) from None
-
-
-async def ask_host_model(
-    app: Any, model: str, user_id: str, messages: Sequence[Mapping[str, str]]
-) -> ChatReply:
-    """Ask one of Open WebUI's own models in this process; raise ModelError.
-
-    No filter runs on this path, so it cannot recurse into this plugin.
-    """
-    try:
-        user = await host_module("open_webui.models.users").Users.get_user_by_id(user_id)
-        form = {"model": model, "messages": list(messages), "stream": False, "temperature": 0.1}
-        # the workspace model's own system prompt would compete with ours
-        complete = host_module("open_webui.utils.chat").generate_chat_completion
-        answer = await complete(
-            detached_request(app), form, user, bypass_filter=True, bypass_system_prompt=True
-        )
-    except Exception as error:  # unknown model, provider down, another Open WebUI
-        reason = discreet(error, [message["content"] for message in messages[1:]])
-        raise ModelError(f"model {model} could not be asked: {reason}") from None
-    if not isinstance(answer, dict):
-        status = getattr(answer, "status_code", "")
-        raise ModelError(f"model {model} answered with an error {status}".rstrip())
-    return reply_from_completion(answer)
 
 
 # ------------------------------------------------------------------------------
@@ -6617,81 +6517,143 @@ def _resembles(text: str, example: str) -> bool:
 
 
 # ------------------------------------------------------------------------------
-# filter/rerank.py: Let the reranking model that Open WebUI is configured with order the best lessons, in time.
+# filter/host.py: What the filter asks of Open WebUI: its embedding engine and its models.
 
 
-RERANK_MOST = 20
-"""Lessons given to the model at most."""
-RERANK_SHARE = 0.8
-"""Share of what is left of recall's time that the model may take."""
-RERANK_PAUSE_SECONDS = 30.0
-RERANK_LEAST = 0.01
-"""Probability below which a lesson is cut; models put unrelated texts near 0.001."""
+class HostEmbedder:
+    """Open WebUI's configured embedding engine, as one function object of it."""
 
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.prefixes = host_prefixes()
 
-class Reranker:
-    """Asks the model for each question; leaves it alone for a while after it failed."""
-
-    def __init__(self, alerts: Alerts) -> None:
-        self.alerts = alerts
-        self.paused_until = 0.0
-
-    async def reorder(
-        self,
-        recall: RecallIndex,
-        scores: Scores,
-        floor: float,
-        asked: Asked,
-        app: Any,
-        until: float,
-    ) -> Scores:
-        """Return the scores in the model's order; as they are on any trouble."""
-        places = best_places(scores, floor, RERANK_MOST)
-        if not places or time.monotonic() < self.paused_until:
-            return scores
-        texts = [recall.lesson(place).lesson.embedded_text for place in places]
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+        """Return unit rows, shape (len(texts), dimension); raise EmbedError."""
+        prefix = self.prefixes[0 if purpose is Purpose.QUERY else 1] or None
         try:
-            async with asyncio.timeout(max(0.05, RERANK_SHARE * (until - time.monotonic()))):
-                found = await host_rerank(app, rerank_query(asked), texts)
-        except TimeoutError:
-            self._pause("the reranking model did not answer in time")
-        except RerankError as error:
-            self._pause(str(error))
-        else:
-            self.alerts.clear("reranking")
-            return reordered(scores, places, found)
-        return scores
+            rows = await self.function(list(texts), prefix=prefix)
+        except Exception as error:  # whatever an engine raises, the chat goes on
+            reason = discreet(error, texts)
+            raise EmbedError(f"the embedding engine failed: {reason}") from None
+        return unit_rows(rows, len(texts))
 
-    def _pause(self, reason: str) -> None:
-        self.paused_until = time.monotonic() + RERANK_PAUSE_SECONDS
-        self.alerts.warn("reranking", f"{reason}; lessons keep the plain order meanwhile")
+    async def fingerprint(self) -> Fingerprint:
+        """Embed the eight sentences and return the fingerprint; raise EmbedError."""
+        vectors = await self.embed(FINGERPRINT_SENTENCES, Purpose.DOCUMENT)
+        return fingerprint_of(vectors, self.prefixes, await host_model_name())
 
 
-def rerank_query(asked: Asked) -> str:
-    """Return what the model reads: a follow-up with the user's turns, a paste's ends and errors."""
-    return asked.texts[min(1, len(asked.texts) - 1)]
+class RerankedText(NamedTuple):
+    """A text as Open WebUI's reranking function takes it."""
+
+    page_content: str
 
 
-def reordered(scores: Scores, places: Sequence[int], found: Sequence[float]) -> Scores:
-    """Hand the places' own scores out anew, the best to the model's favourite.
+async def host_rerank(app: Any, query: str, texts: Sequence[str]) -> list[float]:
+    """Return one score per text from Open WebUI's reranking model; raise RerankError.
 
-    So floor and stickiness keep their scale; what the model finds unrelated gets 0.
+    Its function blocks, and is None unless a model is set and hybrid search is on.
     """
-    chances = probabilities(found)
-    order = sorted(range(len(places)), key=lambda at: (-chances[at], at))
-    changed = scores.copy()
-    for rank, at in enumerate(order):
-        kept = chances[at] >= RERANK_LEAST
-        changed[places[at]] = scores[places[rank]] if kept else 0.0
-    return changed
+    function = getattr(getattr(app, "state", None), "RERANKING_FUNCTION", None)
+    if function is None:
+        raise RerankError("Open WebUI has no reranking model: set one and switch hybrid search on")
+    documents = [RerankedText(text) for text in texts]
+    try:
+        found = await in_daemon_thread(lambda: function(query, documents))
+        scores = [float(score) for score in found]
+    except Exception as error:  # whatever a model raises or returns; None where it failed
+        reason = discreet(error, [query, *texts])
+        raise RerankError(f"the reranking model failed: {reason}") from None
+    if len(scores) != len(texts) or not all(map(math.isfinite, scores)):
+        raise RerankError(f"the reranking model gave no usable scores for {len(texts)} lessons")
+    return scores
 
 
-def probabilities(found: Sequence[float]) -> list[float]:
-    """Return scores between 0 and 1: models give either those or logits."""
-    values = np.asarray(found, np.float64)
-    if ((values < 0) | (values > 1)).any():
-        values = 1 / (1 + np.exp(-np.clip(values, -60, 60)))
-    return [float(value) for value in values]
+def discreet(error: Exception, texts: Sequence[str]) -> str:
+    """Return an error's first line, masked; only its type where it repeats one of the texts."""
+    line = first_line(error)
+    return type(error).__name__ if any(repeats(line, text) for text in texts) else mask(line)
+
+
+def host_prefixes() -> tuple[str, str]:
+    """Return Open WebUI's query and content prefixes, empty where none are set."""
+    config = host_module("open_webui.config")
+    query = getattr(config, "RAG_EMBEDDING_QUERY_PREFIX", None)
+    content = getattr(config, "RAG_EMBEDDING_CONTENT_PREFIX", None)
+    return query or "", content or ""
+
+
+async def host_model_name() -> str:
+    """Return the engine's name for messages, empty when it cannot be told."""
+    try:
+        settings = host_module("open_webui.models.config").Config
+        engine = await settings.get("rag.embedding_engine")
+        model = await settings.get("rag.embedding_model")
+    except Exception:  # only a name in a message
+        return ""
+    return f"{engine or 'sentence-transformers'}:{Path(str(model)).name}"
+
+
+def detached_request(app: Any) -> Any:
+    """Return a request of our own: the turn's is shared with follow-up and tag calls."""
+    from starlette.requests import Request
+
+    address = ("127.0.0.1", 80)
+    return Request(
+        {
+            "type": "http",
+            "method": "POST",
+            "path": "/lessons-loop",
+            "query_string": b"",
+            "headers": [],
+            "client": address,
+            "server": address,
+            "scheme": "http",
+            "app": app,
+        }
+    )
+
+
+async def host_model_id(app: Any, chosen: str, chat_model: str) -> str:
+    """Return the model to distill with: the valve's, the task model, else the chat's."""
+    models = getattr(getattr(app, "state", None), "MODELS", None) or {}
+    if chosen:
+        return chosen
+    try:
+        settings = host_module("open_webui.models.config").Config
+        task = await settings.get("task.model.default")
+        external = await settings.get("task.model.external")
+        choose = host_module("open_webui.utils.task").get_task_model_id
+        return str(choose(chat_model, task, external, models))
+    except Exception as error:  # a changed name in another release
+        reason = first_line(error)
+        raise ModelError(
+            f"the task model cannot be told: {reason}; set the valve `distill_model`"
+        ) from None
+
+
+async def ask_host_model(
+    app: Any, model: str, user_id: str, messages: Sequence[Mapping[str, str]]
+) -> ChatReply:
+    """Ask one of Open WebUI's own models in this process; raise ModelError.
+
+    No filter runs on this path, so it cannot recurse into this plugin.
+    """
+    try:
+        user = await host_module("open_webui.models.users").Users.get_user_by_id(user_id)
+        form = {"model": model, "messages": list(messages), "stream": False, "temperature": 0.1}
+        # the workspace model's own system prompt would compete with ours
+        complete = host_module("open_webui.utils.chat").generate_chat_completion
+        answer = await complete(
+            detached_request(app), form, user, bypass_filter=True, bypass_system_prompt=True
+        )
+    except Exception as error:  # unknown model, provider down, another Open WebUI
+        reason = discreet(error, [message["content"] for message in messages[1:]])
+        raise ModelError(f"model {model} could not be asked: {reason}") from None
+    if not isinstance(answer, dict):
+        status = getattr(answer, "status_code", "")
+        raise ModelError(f"model {model} answered with an error {status}".rstrip())
+    return reply_from_completion(answer)
 
 
 # ------------------------------------------------------------------------------
@@ -6908,6 +6870,349 @@ def _reply_warning(reason: str, reply: ChatReply) -> str:
 
 
 # ------------------------------------------------------------------------------
+# filter/rerank.py: Let the reranking model that Open WebUI is configured with order the best lessons, in time.
+
+
+RERANK_MOST = 20
+"""Lessons given to the model at most."""
+RERANK_SHARE = 0.8
+"""Share of what is left of recall's time that the model may take."""
+RERANK_PAUSE_SECONDS = 30.0
+RERANK_LEAST = 0.01
+"""Probability below which a lesson is cut; models put unrelated texts near 0.001."""
+
+
+class Reranker:
+    """Asks the model for each question; leaves it alone for a while after it failed."""
+
+    def __init__(self, alerts: Alerts) -> None:
+        self.alerts = alerts
+        self.paused_until = 0.0
+
+    async def reorder(
+        self,
+        recall: RecallIndex,
+        scores: Scores,
+        floor: float,
+        asked: Asked,
+        app: Any,
+        until: float,
+    ) -> Scores:
+        """Return the scores in the model's order; as they are on any trouble."""
+        places = best_places(scores, floor, RERANK_MOST)
+        if not places or time.monotonic() < self.paused_until:
+            return scores
+        texts = [recall.lesson(place).lesson.embedded_text for place in places]
+        try:
+            async with asyncio.timeout(max(0.05, RERANK_SHARE * (until - time.monotonic()))):
+                found = await host_rerank(app, rerank_query(asked), texts)
+        except TimeoutError:
+            self._pause("the reranking model did not answer in time")
+        except RerankError as error:
+            self._pause(str(error))
+        else:
+            self.alerts.clear("reranking")
+            return reordered(scores, places, found)
+        return scores
+
+    def _pause(self, reason: str) -> None:
+        self.paused_until = time.monotonic() + RERANK_PAUSE_SECONDS
+        self.alerts.warn("reranking", f"{reason}; lessons keep the plain order meanwhile")
+
+
+def rerank_query(asked: Asked) -> str:
+    """Return what the model reads: a follow-up with the user's turns, a paste's ends and errors."""
+    return asked.texts[min(1, len(asked.texts) - 1)]
+
+
+def reordered(scores: Scores, places: Sequence[int], found: Sequence[float]) -> Scores:
+    """Hand the places' own scores out anew, the best to the model's favourite.
+
+    So floor and stickiness keep their scale; what the model finds unrelated gets 0.
+    """
+    chances = probabilities(found)
+    order = sorted(range(len(places)), key=lambda at: (-chances[at], at))
+    changed = scores.copy()
+    for rank, at in enumerate(order):
+        kept = chances[at] >= RERANK_LEAST
+        changed[places[at]] = scores[places[rank]] if kept else 0.0
+    return changed
+
+
+def probabilities(found: Sequence[float]) -> list[float]:
+    """Return scores between 0 and 1: models give either those or logits."""
+    values = np.asarray(found, np.float64)
+    if ((values < 0) | (values > 1)).any():
+        values = 1 / (1 + np.exp(-np.clip(values, -60, 60)))
+    return [float(value) for value in values]
+
+
+# ------------------------------------------------------------------------------
+# filter/learner.py: Learning from finished answers, in the background: usage events and candidates.
+
+
+DISTILL_SECONDS_LIMIT = 600
+"""Longest time one distillation may hold its place in the queue, whatever the valve says."""
+DRAIN_MOST = 1_000
+"""Records moved at once: the rest waits for the timer, so that chats get their turn."""
+TALLY_SECONDS = 600.0
+"""Shortest time between two tallies of one process."""
+NOTE_LIMIT = 200
+
+
+class Exchange(NamedTuple):
+    """One finished answer, as the outlet saw it."""
+
+    messages: tuple[Any, ...]
+    chat: str
+    message: str
+    user: str
+    chat_model: str
+    finish_reason: str | None
+    recalled: Mapping[str, Sequence[str]]
+    """Keys of the lessons injected, by domain."""
+    injected: tuple[str, ...]
+    """Texts of the lessons injected."""
+    internal: bool
+    app: Any
+
+
+class Learner:
+    """Turns exchanges into spooled events and candidates."""
+
+    def __init__(self, spool: Spool, worker: Worker, alerts: Alerts) -> None:
+        self.spool, self.worker, self.alerts = spool, worker, alerts
+        self.seen, self.caps = Seen(), DailyCaps()
+        self.counts: Counter[str] = Counter()
+        self._salt: bytes | None = None
+        self._draining = False
+        self._pause = Pause()
+        self.domain = ""
+        self._told: Counter[str] = Counter()
+        self._next_tally = time.monotonic() + TALLY_SECONDS
+
+    def offer(self, exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> None:
+        """Queue what this exchange gives; cheap, called on the event loop."""
+        self.domain = next(iter(valves.domain_names()), "")
+        if reason := private(exchange, valves, contribute=contribute):
+            self._count(f"skipped:{reason}", valves)
+            return
+        if exchange.recalled and self.seen.first(f"used {exchange.message}"):
+            self.worker.submit(lambda: self._note_usage(exchange))
+        if reason := refusal(exchange, valves):  # no attempt: a broken answer may be continued
+            self._count(f"skipped:{reason}", valves)
+        elif not self.seen.first(exchange.message):
+            self._count("skipped:seen", valves)
+        else:
+            self.worker.submit(lambda: self._distill(exchange, valves))
+
+    async def drain(self) -> None:
+        """Move the spool's oldest records into staging unless that is under way.
+
+        Warns once when it cannot; a server that is down is left alone for a while.
+        """
+        if self._draining or not self._pause.over():
+            return
+        self._draining = True
+        try:
+            await self._append_tally()
+            await in_daemon_thread(lambda: self.spool.drain(most=DRAIN_MOST))
+            self.alerts.clear("staging")
+            self._pause.end()
+        except StoreError as error:
+            if isinstance(error, StoreUnreachable):
+                self._pause.lengthen()
+            self.alerts.warn("staging", f"{error}; new lessons wait in {self.spool.paths.spool}")
+        finally:
+            self._draining = False
+
+    async def _append_tally(self) -> None:
+        """Spool what was counted since the last tally, once its time has come."""
+        counted = self.counts.copy()
+        fresh = counted - self._told
+        del fresh["skipped:off"]  # learning is switched off: every answer counts so
+        if not (fresh and self.domain and time.monotonic() >= self._next_tally):
+            return
+        tally = tally_of(secrets.token_hex(16), fresh, utc_stamp())
+        told, self._told = self._told, counted  # before waiting: a cancelled one is not repeated
+        try:
+            await in_daemon_thread(lambda: self.spool.append_tally(self.domain, tally))
+        except StoreError:
+            self._told = told
+            raise
+        self._next_tally = time.monotonic() + TALLY_SECONDS
+
+    async def _note_usage(self, exchange: Exchange) -> None:
+        await asyncio.to_thread(self._spooled, lambda: self._append_usage(exchange))
+
+    def _append_usage(self, exchange: Exchange) -> None:
+        finish = exchange.finish_reason or ""
+        tools = how_tools_ended(exchange.messages, whole=bool(finish))
+        for domain, keys in exchange.recalled.items():
+            usage = Usage(
+                keys=tuple(keys),
+                message_ref=digest("message", exchange.message),
+                user_ref=self._ref(exchange.user),
+                chat_ref=self._ref(exchange.chat),
+                at=utc_stamp(),
+                model=shorten(scrub(exchange.chat_model), NOTE_LIMIT),
+                outcome=shorten(scrub(finish), NOTE_LIMIT) or "broken",
+                tools=tools,
+            )
+            self.spool.append_usage(domain, usage)
+
+    async def _distill(self, exchange: Exchange, valves: LessonsValves) -> None:
+        turns, reason = await asyncio.to_thread(read_and_check, exchange, valves)
+        caps = (valves.distill_daily_cap, valves.distill_user_daily_cap)
+        if not reason and not self.caps.take(exchange.user, *caps):
+            reason = "daily-cap"
+        if reason:
+            self._count(f"skipped:{reason}", valves)
+            return
+        try:
+            model = await model_name(exchange, valves)
+        except ModelError as error:
+            self._count("endpoint-failed", valves)
+            self.alerts.warn("distilling", str(error))
+            return
+        origin = await asyncio.to_thread(self._origin, exchange, valves, model)
+        if origin is None:
+            return
+        outcome = await distill(
+            turns,
+            origin,
+            self._asker(exchange, valves, model),
+            max_lessons=valves.distill_max_lessons,
+            injected=exchange.injected,
+        )
+        for name, number in outcome.counts.items():
+            self._count(name, valves, number)
+        if outcome.warning:
+            self.alerts.warn("distilling", outcome.warning)
+        else:
+            self.alerts.clear("distilling")
+        if outcome.candidates:
+            await asyncio.to_thread(
+                self._spooled, lambda: self.spool.append_candidates(outcome.candidates)
+            )
+            self.worker.spawn(self.drain)
+
+    def _origin(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin | None:
+        made: list[Origin] = []
+        self._spooled(lambda: made.append(self._named(exchange, valves, model)))
+        return made[0] if made else None
+
+    def _named(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin:
+        return Origin(
+            domain=valves.domain_names()[0],
+            message_ref=digest("message", exchange.message),
+            chat_ref=self._ref(exchange.chat),
+            user_ref=self._ref(exchange.user),
+            at=utc_stamp(),
+            model=model,
+        )
+
+    def _asker(
+        self, exchange: Exchange, valves: LessonsValves, name: str
+    ) -> Callable[[list[dict[str, str]]], Awaitable[ChatReply]]:
+        seconds = float(min(max(1, valves.distill_timeout_s), DISTILL_SECONDS_LIMIT))
+
+        async def ask(messages: list[dict[str, str]]) -> ChatReply:
+            try:
+                async with asyncio.timeout(seconds + 2.0):
+                    if valves.distill_url.strip():
+                        model = http_model(valves, name, seconds)
+                        return await in_daemon_thread(lambda: model.ask(messages))
+                    return await ask_host_model(exchange.app, name, exchange.user, messages)
+            except TimeoutError:
+                raise ModelError(
+                    f"model {name} gave no answer in {seconds:.0f} s: see the valve "
+                    "`distill_timeout_s`"
+                ) from None
+
+        return ask
+
+    def _ref(self, identity: str) -> str:
+        if not identity:
+            return ""
+        if self._salt is None:
+            self._salt = ensure_salt(self.spool.paths)
+        return user_reference(self._salt, identity)
+
+    def _spooled(self, append: Callable[[], None]) -> None:
+        try:
+            append()
+            self.alerts.clear("the spool")
+        except StoreError as error:
+            self.counts["lost:spool"] += 1
+            self.alerts.warn("the spool", f"{error}; nothing is learned meanwhile")
+
+    def _count(self, name: str, valves: LessonsValves, number: int = 1) -> None:
+        self.counts[name] += number
+        if valves.debug:
+            lessons_log.info("distill: %s", name)
+
+
+def private(exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> str | None:
+    """Return why this exchange leaves nothing behind at all, not even a usage event.
+
+    A prefix with a colon marks every chat that is not saved (`temporary:`, `local:`, `channel:`).
+    """
+    if not contribute:
+        return "opted-out"
+    if exchange.internal or ":" in exchange.chat:
+        return "private"
+    if not exchange.chat and not valves.distill_api_chats:
+        return "api-chat"
+    if not exchange.message or not exchange.messages:
+        return "no-answer"
+    return None
+
+
+def refusal(exchange: Exchange, valves: LessonsValves) -> str | None:
+    """Return why this exchange is not even queued for distilling, by flags alone."""
+    if not valves.distill_enabled or valves.distill_max_lessons == 0:
+        return "off"
+    if not valves.domain_names():
+        return "no-domain"
+    if not exchange.finish_reason:
+        return "broken-answer"
+    return None
+
+
+def read_and_check(
+    exchange: Exchange, valves: LessonsValves
+) -> tuple[tuple[Turn, ...], str | None]:
+    """Return the turns, and why no model is asked about them: blocking (5,000 messages: 3 s)."""
+    turns = read_transcript(exchange.messages)
+    reason = skip_reason(
+        turns,
+        finish_reason=exchange.finish_reason,
+        min_reply_chars=valves.distill_min_reply_chars,
+    )
+    return turns, reason
+
+
+async def model_name(exchange: Exchange, valves: LessonsValves) -> str:
+    """Return which model distills this exchange; raise ModelError."""
+    chosen = valves.distill_model.strip()
+    if valves.distill_url.strip():
+        return chosen or exchange.chat_model
+    return await host_model_id(exchange.app, chosen, exchange.chat_model)
+
+
+def http_model(valves: LessonsValves, name: str, seconds: float) -> HttpModel:
+    """Return the client of the configured endpoint."""
+    key = valves.distill_api_key or os.environ.get("LESSONS_LLM_API_KEY", "")
+    return HttpModel(valves.distill_url.strip(), name, key, seconds)
+
+
+def utc_stamp() -> str:
+    """Return the time as stored: ISO 8601, UTC, seconds."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# ------------------------------------------------------------------------------
 # filter/recaller.py: Recall for one chat turn: embed the question within the time limit, score, choose.
 
 
@@ -7091,242 +7396,6 @@ def floor_for(recall: RecallIndex, limits: Limits, vectors: Vectors | None) -> f
     if limits.floor is not None:
         return limits.floor
     return recall.lexical_floor if vectors is None else recall.floor
-
-
-# ------------------------------------------------------------------------------
-# filter/learner.py: Learning from finished answers, in the background: usage events and candidates.
-
-
-DISTILL_SECONDS_LIMIT = 600
-"""Longest time one distillation may hold its place in the queue, whatever the valve says."""
-DRAIN_MOST = 1_000
-"""Records moved at once: the rest waits for the timer, so that chats get their turn."""
-
-
-class Exchange(NamedTuple):
-    """One finished answer, as the outlet saw it."""
-
-    messages: tuple[Any, ...]
-    chat: str
-    message: str
-    user: str
-    chat_model: str
-    finish_reason: str | None
-    recalled: Mapping[str, Sequence[str]]
-    """Keys of the lessons injected, by domain."""
-    injected: tuple[str, ...]
-    """Texts of the lessons injected."""
-    internal: bool
-    app: Any
-
-
-class Learner:
-    """Turns exchanges into spooled events and candidates."""
-
-    def __init__(self, spool: Spool, worker: Worker, alerts: Alerts) -> None:
-        self.spool, self.worker, self.alerts = spool, worker, alerts
-        self.seen, self.caps = Seen(), DailyCaps()
-        self.counts: Counter[str] = Counter()
-        self._salt: bytes | None = None
-        self._draining = False
-        self._pause = Pause()
-
-    def offer(self, exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> None:
-        """Queue what this exchange gives; cheap, called on the event loop."""
-        if reason := private(exchange, valves, contribute=contribute):
-            self._count(f"skipped:{reason}", valves)
-            return
-        if exchange.recalled and self.seen.first(f"used {exchange.message}"):
-            self.worker.submit(lambda: self._note_usage(exchange))
-        if reason := refusal(exchange, valves):  # no attempt: a broken answer may be continued
-            self._count(f"skipped:{reason}", valves)
-        elif not self.seen.first(exchange.message):
-            self._count("skipped:seen", valves)
-        else:
-            self.worker.submit(lambda: self._distill(exchange, valves))
-
-    async def drain(self) -> None:
-        """Move the spool's oldest records into staging unless that is under way.
-
-        Warns once when it cannot; a server that is down is left alone for a while.
-        """
-        if self._draining or not self._pause.over():
-            return
-        self._draining = True
-        try:
-            await in_daemon_thread(lambda: self.spool.drain(most=DRAIN_MOST))
-            self.alerts.clear("staging")
-            self._pause.end()
-        except StoreError as error:
-            if isinstance(error, StoreUnreachable):
-                self._pause.lengthen()
-            self.alerts.warn("staging", f"{error}; new lessons wait in {self.spool.paths.spool}")
-        finally:
-            self._draining = False
-
-    async def _note_usage(self, exchange: Exchange) -> None:
-        await asyncio.to_thread(self._spooled, lambda: self._append_usage(exchange))
-
-    def _append_usage(self, exchange: Exchange) -> None:
-        for domain, keys in exchange.recalled.items():
-            usage = Usage(
-                keys=tuple(keys),
-                message_ref=digest("message", exchange.message),
-                user_ref=self._ref(exchange.user),
-                at=utc_stamp(),
-                outcome=exchange.finish_reason or "broken",
-            )
-            self.spool.append_usage(domain, usage)
-
-    async def _distill(self, exchange: Exchange, valves: LessonsValves) -> None:
-        turns, reason = await asyncio.to_thread(read_and_check, exchange, valves)
-        caps = (valves.distill_daily_cap, valves.distill_user_daily_cap)
-        if not reason and not self.caps.take(exchange.user, *caps):
-            reason = "daily-cap"
-        if reason:
-            self._count(f"skipped:{reason}", valves)
-            return
-        try:
-            model = await model_name(exchange, valves)
-        except ModelError as error:
-            self._count("endpoint-failed", valves)
-            self.alerts.warn("distilling", str(error))
-            return
-        origin = await asyncio.to_thread(self._origin, exchange, valves, model)
-        if origin is None:
-            return
-        outcome = await distill(
-            turns,
-            origin,
-            self._asker(exchange, valves, model),
-            max_lessons=valves.distill_max_lessons,
-            injected=exchange.injected,
-        )
-        for name, number in outcome.counts.items():
-            self._count(name, valves, number)
-        if outcome.warning:
-            self.alerts.warn("distilling", outcome.warning)
-        else:
-            self.alerts.clear("distilling")
-        if outcome.candidates:
-            await asyncio.to_thread(
-                self._spooled, lambda: self.spool.append_candidates(outcome.candidates)
-            )
-            self.worker.spawn(self.drain)
-
-    def _origin(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin | None:
-        made: list[Origin] = []
-        self._spooled(lambda: made.append(self._named(exchange, valves, model)))
-        return made[0] if made else None
-
-    def _named(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin:
-        return Origin(
-            domain=valves.domain_names()[0],
-            message_ref=digest("message", exchange.message),
-            chat_ref=self._ref(exchange.chat),
-            user_ref=self._ref(exchange.user),
-            at=utc_stamp(),
-            model=model,
-        )
-
-    def _asker(
-        self, exchange: Exchange, valves: LessonsValves, name: str
-    ) -> Callable[[list[dict[str, str]]], Awaitable[ChatReply]]:
-        seconds = float(min(max(1, valves.distill_timeout_s), DISTILL_SECONDS_LIMIT))
-
-        async def ask(messages: list[dict[str, str]]) -> ChatReply:
-            try:
-                async with asyncio.timeout(seconds + 2.0):
-                    if valves.distill_url.strip():
-                        model = http_model(valves, name, seconds)
-                        return await in_daemon_thread(lambda: model.ask(messages))
-                    return await ask_host_model(exchange.app, name, exchange.user, messages)
-            except TimeoutError:
-                raise ModelError(
-                    f"model {name} gave no answer in {seconds:.0f} s: see the valve "
-                    "`distill_timeout_s`"
-                ) from None
-
-        return ask
-
-    def _ref(self, identity: str) -> str:
-        if not identity:
-            return ""
-        if self._salt is None:
-            self._salt = ensure_salt(self.spool.paths)
-        return hmac.new(self._salt, identity.encode(), hashlib.sha256).hexdigest()
-
-    def _spooled(self, append: Callable[[], None]) -> None:
-        try:
-            append()
-            self.alerts.clear("the spool")
-        except StoreError as error:
-            self.counts["lost:spool"] += 1
-            self.alerts.warn("the spool", f"{error}; nothing is learned meanwhile")
-
-    def _count(self, name: str, valves: LessonsValves, number: int = 1) -> None:
-        self.counts[name] += number
-        if valves.debug:
-            lessons_log.info("distill: %s", name)
-
-
-def private(exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> str | None:
-    """Return why this exchange leaves nothing behind at all, not even a usage event.
-
-    A prefix with a colon marks every chat that is not saved (`temporary:`, `local:`, `channel:`).
-    """
-    if not contribute:
-        return "opted-out"
-    if exchange.internal or ":" in exchange.chat:
-        return "private"
-    if not exchange.chat and not valves.distill_api_chats:
-        return "api-chat"
-    if not exchange.message or not exchange.messages:
-        return "no-answer"
-    return None
-
-
-def refusal(exchange: Exchange, valves: LessonsValves) -> str | None:
-    """Return why this exchange is not even queued for distilling, by flags alone."""
-    if not valves.distill_enabled or valves.distill_max_lessons == 0:
-        return "off"
-    if not valves.domain_names():
-        return "no-domain"
-    if not exchange.finish_reason:
-        return "broken-answer"
-    return None
-
-
-def read_and_check(
-    exchange: Exchange, valves: LessonsValves
-) -> tuple[tuple[Turn, ...], str | None]:
-    """Return the turns, and why no model is asked about them: blocking (5,000 messages: 3 s)."""
-    turns = read_transcript(exchange.messages)
-    reason = skip_reason(
-        turns,
-        finish_reason=exchange.finish_reason,
-        min_reply_chars=valves.distill_min_reply_chars,
-    )
-    return turns, reason
-
-
-async def model_name(exchange: Exchange, valves: LessonsValves) -> str:
-    """Return which model distills this exchange; raise ModelError."""
-    chosen = valves.distill_model.strip()
-    if valves.distill_url.strip():
-        return chosen or exchange.chat_model
-    return await host_model_id(exchange.app, chosen, exchange.chat_model)
-
-
-def http_model(valves: LessonsValves, name: str, seconds: float) -> HttpModel:
-    """Return the client of the configured endpoint."""
-    key = valves.distill_api_key or os.environ.get("LESSONS_LLM_API_KEY", "")
-    return HttpModel(valves.distill_url.strip(), name, key, seconds)
-
-
-def utc_stamp() -> str:
-    """Return the time as stored: ISO 8601, UTC, seconds."""
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 # ------------------------------------------------------------------------------
