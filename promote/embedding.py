@@ -28,6 +28,10 @@ class EmbedOnce:
             return np.empty((0, 0), dtype=np.float32)
         return np.stack([self._known[text] for text in texts])
 
+    def remember(self, text: str, row: Vectors) -> None:
+        """Take a text's unit row over from a snapshot of the same model."""
+        self._known.setdefault(text, row)
+
     def known(self, text: str) -> Vectors | None:
         """Return a text's vector when this run asked for it before."""
         return self._known.get(text)

@@ -132,7 +132,7 @@ def test_writing_run_takes_one_snapshot_before(root: Path) -> None:
 def take_all(root: Path, moments: Sequence[datetime]) -> list[Path]:
     ahead = iter(moments)
     with gate(root) as session:
-        session.now = lambda: next(ahead)
+        session.now = lambda: next(ahead, moments[-1])
         return [create_snapshot(session) for _ in moments]
 
 

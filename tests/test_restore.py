@@ -1,0 +1,386 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lessons_loop.filter.errors import EmbedError, LessonsError, StoreError
+from lessons_loop.filter.events import Rating
+from lessons_loop.filter.models import Status
+from lessons_loop.promote.fold import fold_events
+from lessons_loop.promote.forgotten import Tombstone, append_tombstone, mark
+from lessons_loop.promote.records import Action, Change
+from lessons_loop.promote.restore import Comparison, Wanted, compare, restore
+from lessons_loop.promote.session import open_gate
+from lessons_loop.promote.snapshot import create_snapshot, read_manifest, read_snapshot
+from lessons_loop.promote.snapshot import rewrite_snapshot as rewrite
+from support.gate import (
+    HUMAN,
+    HashEmbedder,
+    archived,
+    bare,
+    candidate,
+    gate,
+    on_folder,
+    promotion,
+    raw_client,
+    retirement,
+    settings,
+    shown,
+    stage,
+    stage_usage,
+)
+from support.snapshots import TEXTS, fill, snapshots, used
+
+
+def take(root: Path) -> Path:
+    with gate(root) as session:
+        return create_snapshot(session)
+
+
+def wanted(root: Path, path: Path, *, exact: bool = False) -> Wanted:
+    return Wanted(path, read_snapshot(path), snapshots(root), exact)
+
+
+def go_back(root: Path, path: Path, *, exact: bool = False) -> Comparison:
+    with open_gate(bare(root)) as session:
+        return restore(session, wanted(root, path, exact=exact), HUMAN, "test")
+
+
+def holdings(root: Path) -> dict[str, Any]:
+    with gate(root) as session:
+        return {
+            "curated": {k: row.model_copy(update={"rev": 0}) for k, row in session.curated.items()},
+            "vectors": session.nearest_vectors()[1].tolist(),
+            "archive": dict(session.archive),
+            "archived vectors": session.archive_vectors()[0],
+            "candidates": {found.id for found in session.candidates()},
+            "events": {id_ for id_, _ in session.usages()},
+            "uses": list(session.uses.rows()),
+            "problems": session.ledger.verify(),
+        }
+
+
+def spoil(root: Path) -> None:
+    """Do what a bad week does: fold, withdraw, promote, reject, and let new things arrive."""
+    with gate(root) as session:
+        fold_events(session)
+        for key in list(session.curated):
+            session.apply(retirement(session, key, Status.REJECTED))
+        for found in session.candidates():
+            session.apply(promotion(session, found))
+    stage(root, [candidate("Join on the surrogate key.", message="m20")])
+    key = candidate(TEXTS[0]).lesson.key
+    stage_usage(root, "sql", [used(key, "u20")])
+
+
+def test_everything_comes_back(root: Path) -> None:
+    fill(root)
+    before, path = holdings(root), take(root)
+    spoil(root)
+    go_back(root, path)
+    after = holdings(root)
+    assert after["candidates"] > before["candidates"] and after["events"] > before["events"]
+    for part in set(before) - {"candidates", "events"}:
+        assert after[part] == before[part], part
+    assert [row.key for row in read_snapshot(path).curated] == list(shown(root).keys)
+
+
+def test_exact_restore_leaves_nothing_that_came_since(root: Path) -> None:
+    fill(root)
+    before, path = holdings(root), take(root)
+    spoil(root)
+    go_back(root, path, exact=True)
+    assert holdings(root) == before
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_second_restore_changes_nothing(root: Path, exact: bool) -> None:
+    fill(root)
+    path = take(root)
+    spoil(root)
+    go_back(root, path, exact=exact)
+    after, taken = holdings(root), snapshots(root)
+    with gate(root) as session:
+        lines = len(session.ledger.entries())
+    assert go_back(root, path, exact=exact).difference.empty
+    with gate(root) as session:
+        assert len(session.ledger.entries()) == lines
+    assert holdings(root) == after and snapshots(root) == taken
+
+
+def test_restore_is_one_line_after_its_own_snapshot(root: Path) -> None:
+    fill(root)
+    path = take(root)
+    spoil(root)
+    now = holdings(root)
+    go_back(root, path)
+    with gate(root) as session:
+        last = session.ledger.entries()[-1]
+        payload = session.ledger.payload(last)
+    assert (last.action, last.actor) == (Action.RESTORE, HUMAN)
+    assert payload is not None and len(payload["left"]) == 1
+    own = read_snapshot(snapshots(root)[-1])
+    assert own.manifest.purpose == "restore"
+    assert {row.key for row in own.curated} == set(now["curated"])
+
+
+def test_restore_can_be_restored(root: Path) -> None:
+    fill(root)
+    path = take(root)
+    spoil(root)
+    now = holdings(root)
+    go_back(root, path)
+    go_back(root, snapshots(root)[-1], exact=True)
+    assert holdings(root) == now
+
+
+def test_candidates_decided_on_since_wait_again(root: Path) -> None:
+    with gate(root):
+        pass
+    path = take(root)
+    kinds = ("promoted", "rejected")
+    found = [candidate(f"Use the view {kind}.", message=kind) for kind in kinds]
+    stage(root, found)
+    with gate(root) as session:
+        session.apply(promotion(session, found[0]))
+        session.apply(rejection(found[1]))
+        assert session.candidates() == []
+    go_back(root, path)
+    assert holdings(root)["candidates"] == {one.id for one in found}
+    with gate(root) as session:
+        assert [e.action for e in session.ledger.entries()][-2] == Action.REJECT
+
+
+def rejection(found: Any) -> Change:
+    row = archived(found.lesson, candidate=found)
+    return Change(
+        Action.REJECT, found.lesson.key, "no", HUMAN, {}, archive=(row,), staged=(found.id,)
+    )
+
+
+def test_decided_candidates_do_not_wait_again_going_forward(root: Path) -> None:
+    found = candidate()
+    stage(root, [found])
+    with gate(root) as session:
+        session.apply(promotion(session, found))
+    first, second = snapshots(root)[0], take(root)
+    go_back(root, first)
+    assert holdings(root)["candidates"] == {found.id}
+    go_back(root, second)
+    assert holdings(root)["candidates"] == set()
+    go_back(root, first)
+    assert holdings(root)["candidates"] == {found.id}
+
+
+def test_thumb_given_since_is_counted_again(root: Path) -> None:
+    fill(root)
+    with gate(root) as session:
+        fold_events(session)
+    path, key = take(root), candidate(TEXTS[0]).lesson.key
+    thumb = Rating(message_ref="u1", user_ref="u1", at="2026-11-03T08:00:00Z", outcome="up")
+    stage_rating(root, thumb)
+    counts = []
+    for _ in range(3):
+        with gate(root) as session:
+            fold_events(session)
+            row = session.curated[key]
+            counts.append((row.hits, row.successes))
+        go_back(root, path)
+    assert counts == [(4, 1)] * 3
+
+
+def stage_rating(root: Path, thumb: Rating) -> None:
+    record = thumb.to_record()
+    with raw_client(root, "staging") as client:
+        rows = client.get_collection("sql-lessons-events", embedding_function=None)
+        rows.add(ids=[record.id], documents=["rating"], metadatas=[dict(record.metadata)],
+                 embeddings=[[1.0]])  # fmt: skip
+
+
+def test_no_embedder_is_needed_for_vectors_that_are_kept(root: Path) -> None:
+    fill(root)
+    path = take(root)
+    spoil(root)
+    go_back(root, path)
+    with gate(root) as session:
+        kept = read_snapshot(path)
+        keys, rows = session.nearest_vectors()
+        np.testing.assert_array_equal([kept.vectors[key] for key in keys], rows)
+        assert session.holdings.archive_matrix()[0] == tuple(kept.archive_vectors)
+
+
+def test_lost_vectors_need_an_embedder(root: Path) -> None:
+    fill(root)
+    path, before = take(root), holdings(root)
+    rewrite(path, lambda found: replace(found, vectors={}))
+    spoil(root)
+    now = holdings(root)
+    with pytest.raises(EmbedError, match=r"no vectors of 1 lesson\(s\): pass --embedding"):
+        go_back(root, path)
+    assert holdings(root) == now
+    with gate(root) as session:
+        restore(session, wanted(root, path), HUMAN)
+    assert holdings(root)["vectors"] == before["vectors"]
+
+
+def test_row_edited_by_hand_is_mended(root: Path) -> None:
+    fill(root)
+    path, before = take(root), holdings(root)
+    key = candidate(TEXTS[0]).lesson.key
+    with raw_client(root, "curated") as client:
+        rows = client.get_collection("sql-lessons", embedding_function=None)
+        rows.update(ids=[key], metadatas=[{"kind": "fail-fix"}])
+    with gate(root) as session:
+        assert list(session.unreadable_curated) == [key]
+    go_back(root, path)
+    assert holdings(root) == before
+
+
+# --- what was forgotten
+
+
+def forget(root: Path, **fields: Any) -> None:
+    stone = {"what": "user", "who": mark("user-1"), "at": "2027-01-01T00:00:00Z"} | fields
+    append_tombstone(root / "state", Tombstone(**stone))
+
+
+def test_forgotten_rows_do_not_come_back(root: Path) -> None:
+    fill(root)
+    path = take(root)
+    spoil(root)
+    forget(root, keys={candidate(TEXTS[0]).lesson.key: 99})
+    forget(root, who=mark("u1"))
+    go_back(root, path, exact=True)
+    after = holdings(root)
+    assert not (after["candidates"] or after["events"] or after["uses"] or after["curated"])
+    assert go_back(root, path, exact=True).difference.empty
+
+
+def test_forgotten_lesson_that_is_held_stays_held(root: Path) -> None:
+    fill(root)
+    path, key = take(root), candidate(TEXTS[0]).lesson.key
+    with gate(root) as session:
+        row = session.curated[key]
+        held = archived(row.lesson, Status.HELD)
+        session.apply(
+            Change(Action.FORGET, key, "forgotten", HUMAN, {}, remove=(key,), archive=(held,))
+        )
+        line = session.ledger.entries()[-1].n
+    forget(root, who=mark("somebody"), keys={key: line})
+    go_back(root, path)
+    with gate(root) as session:
+        assert dict(session.curated) == {} and [r.lesson.key for r in session.held()] == [key]
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize("fault", ["domain", "state", "ledger", "model"])
+def test_strange_snapshots_are_refused(root: Path, fault: str) -> None:
+    fill(root)
+    path = take(root)
+    spoil(root)
+    now, found = holdings(root), read_snapshot(path)
+    manifest = found.manifest
+    header = manifest.header
+    changed: dict[str, Any] = {
+        "domain": {"domain": "other", "header": header.model_copy(update={"domain": "other"})},
+        "state": {"header": header.model_copy(update={"state_id": "0" * 16})},
+        "ledger": {"ledger": manifest.ledger._replace(hash="0" * 64)},
+        "model": {"fingerprint": strange_model(manifest.fingerprint)},
+    }[fault]
+    strange = replace(found, manifest=manifest.model_copy(update=changed))
+    with open_gate(bare(root)) as session, pytest.raises(StoreError) as told:
+        restore(session, Wanted(path, strange, snapshots(root)), HUMAN)
+    assert "\n" not in str(told.value) and "snapshot" in str(told.value)
+    assert holdings(root) == now
+
+
+def strange_model(mine: Any) -> Any:
+    from lessons_loop.filter.embed import fingerprint
+
+    return fingerprint(HashEmbedder(64, salt="other"))
+
+
+def test_dry_run_writes_nothing(root: Path) -> None:  # T-32
+    fill(root)
+    path = take(root)
+    spoil(root)
+    now, taken = holdings(root), snapshots(root)
+    with open_gate(settings(root, dry_run=True)) as session:
+        told = restore(session, wanted(root, path), HUMAN)
+    assert not told.difference.empty
+    assert (holdings(root), snapshots(root)) == (now, taken)
+
+
+def test_unreadable_neighbours_are_told_not_fatal(root: Path) -> None:
+    fill(root)
+    path = take(root)
+    spoil(root)
+    snapshots(root)[-1].write_bytes(b"spoiled")
+    assert "cannot be unpacked" in go_back(root, path).notes[0]
+
+
+@on_folder
+def test_old_snapshot_outlives_its_own_restore(root: Path) -> None:
+    fill(root)
+    with gate(root) as session:
+        session.now = lambda: datetime(2025, 1, 1, tzinfo=UTC)
+        old = create_snapshot(session)
+    old = old.rename(old.with_name("20250101T000000000000Z.tar.gz"))
+    taken = [old, *(take(root) for _ in range(9))]
+    spoil(root)
+    assert not old.exists()
+    old.write_bytes(taken[-1].read_bytes())
+    go_back(root, old)
+    assert old.exists()
+
+
+def test_unarchived_candidates_are_not_lost(root: Path) -> None:
+    with gate(root):
+        pass
+    path, found = take(root), candidate()
+    stage(root, [found])
+    with gate(root) as session:
+        session.apply(rejection(found))
+    for late in snapshots(root)[2:]:
+        late.unlink()
+    go_back(root, path)
+    assert holdings(root)["candidates"] == {found.id}
+
+
+@pytest.mark.parametrize("act", [compare, lambda s, w: restore(s, w, HUMAN)])
+def test_comparison_tells_what_a_restore_does(root: Path, act: Callable[..., Comparison]) -> None:
+    fill(root)
+    path = take(root)
+    spoil(root)
+    with open_gate(bare(root)) as session:
+        found = act(session, wanted(root, path)).difference
+    assert [row.lesson.text for row in found.put] == [TEXTS[0]]
+    assert len(found.remove) == len(found.unarchive) == len(found.stage) == 1
+    assert len(found.drop_uses) == 1 and found.uses == ()
+
+
+def test_manifest_counts_survive_the_round_trip(root: Path) -> None:
+    fill(root)
+    path = take(root)
+    spoil(root)
+    go_back(root, path, exact=True)
+    assert read_manifest(take(root)).counts() == read_manifest(path).counts()
+
+
+def test_broken_snapshot_changes_nothing(root: Path) -> None:
+    fill(root)
+    path = take(root)
+    spoil(root)
+    now = holdings(root)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(LessonsError):
+        go_back(root, path)
+    assert holdings(root) == now
