@@ -10,7 +10,13 @@ from typing import Annotated
 
 import typer
 
-from lessons_loop.deploy import doctor_command, install_command, status_command, store_commands
+from lessons_loop.deploy import (
+    audit_command,
+    doctor_command,
+    install_command,
+    status_command,
+    store_commands,
+)
 from lessons_loop.eval import commands as eval_commands
 from lessons_loop.promote import commands as gate_commands
 from lessons_loop.promote import pause_commands, reembed_command
@@ -135,6 +141,7 @@ install_command.register(app)
 doctor_command.register(app)
 store_commands.register(app)
 status_command.register(app)
+audit_command.register(app)
 reembed_command.register(app)
 gate_commands.register(app)
 pause_commands.register(app)

@@ -80,8 +80,8 @@ def _cosines(index: RecallIndex, questions: Vectors) -> Vectors:
     """Return `recall_index.cosines` of a block of questions in one product."""
     rows = centre(questions, index.mean)
     shared = rows @ index.mean if index.mean.size else np.zeros(len(rows), np.float32)
-    found: Vectors = (rows @ index.vectors.T - shared[:, None]) / index.norms
-    return found
+    found = (rows @ index.vectors.T - shared[:, None]) / index.norms
+    return found.astype(np.float32, copy=False)
 
 
 def _missed(
