@@ -32,6 +32,7 @@ from lessons_loop.promote.errors import LedgerBroken
 from lessons_loop.promote.holdings import Holdings
 from lessons_loop.promote.journal import Journal, Plan
 from lessons_loop.promote.ledger import Ledger, LedgerEntry
+from lessons_loop.promote.ledger_mend import mend
 from lessons_loop.promote.pause import refuse_paused
 from lessons_loop.promote.places import Clients, FolderStore, LessonStore
 from lessons_loop.promote.plan import (
@@ -250,7 +251,7 @@ class GateSession(GateView):
             self._record_creation()
 
     def _recover(self) -> None:
-        self.ledger.move_torn_tail_aside()
+        mend(self.ledger, self.holdings.heads())
         self._tail = self.ledger.tail()
         self._unsettled = False
         if plan := self.journal.recover(self._tail):

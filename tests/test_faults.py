@@ -287,7 +287,9 @@ def test_broken_ledger_stops_writing_not_reading(root: Path) -> None:
     ledger.write_bytes(ledger.read_bytes().splitlines(keepends=True)[0])
     with gate(root) as session:
         assert len(session.candidates()) == 1
-        assert session.ledger.verify() == ["sql: line 2 is missing, the ledger was cut off"]
+        assert session.ledger.verify() == [
+            "line 2: is missing, sql has seen line 2: the ledger was cut off"
+        ]
         with pytest.raises(LedgerBroken, match="cut off; run `lessons verify`"):
             session.apply(promotion(session, candidate()))
     assert len(ledger.read_bytes().splitlines()) == 1
