@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lessons_loop.filter.models import Candidate
+from lessons_loop.filter.models import Candidate, Status
 from lessons_loop.filter.text import digest
 from lessons_loop.promote.files import file_errors, private_folder, sync_folder
 from lessons_loop.promote.records import Archived
@@ -47,6 +47,8 @@ class Tombstone(BaseModel):
     since, they may come back."""
     payloads: tuple[str, ...] = ()
     """sha256 of payload files that were deleted."""
+    archived: tuple[str, ...] = ()
+    """`Archived.id` of proposals nothing was left of."""
     finished: bool = False
     """True on the last line: nothing is left to do."""
 
@@ -79,6 +81,7 @@ class Forgotten:
         self.keys: dict[str, int] = {}
         self.payloads: set[str] = set()
         """sha256 of payload files `lessons forget` deleted: forgotten, not missing."""
+        self.archived: set[str] = set()
         for stone in self.stones:
             self._take(stone)
 
@@ -99,6 +102,7 @@ class Forgotten:
             self.chats.add(stone.who)
         self.messages.update(stone.messages)
         self.payloads.update(stone.payloads)
+        self.archived.update(stone.archived)
         for key, line in stone.keys.items():
             self.keys[key] = max(line, self.keys.get(key, 0))
 
@@ -115,6 +119,13 @@ class Forgotten:
         chat = str(getattr(found, "chat_ref", ""))  # a rating knows its message only
         return self._covers(found.user_ref, chat, found.message_ref, found.at)
 
+    def covers_row(self, row: Mapping[str, object]) -> bool:
+        """Say the same of a row's plain fields, also where it is no valid row."""
+        user, chat, message, at = (
+            str(row.get(name, "")) for name in ("user_ref", "chat_ref", "message_ref", "at")
+        )
+        return self._covers(user, chat, message, at)
+
     def covers_key(self, key: str, verdict_ref: int = 0) -> bool:
         """Say whether a lesson rested on the forgotten alone, and nobody decided on it since.
 
@@ -129,6 +140,11 @@ class Forgotten:
             return row
         first, rest = (seen[0], tuple(seen[1:])) if seen else (None, ())
         return row.model_copy(update={"candidate": first, "sightings": rest})
+
+    def drops(self, row: Archived) -> bool:
+        """Say whether an archived proposal came from the forgotten alone: it goes whole."""
+        mine = row.id in self.archived or (row.status is Status.HELD and bool(row.all_sightings))
+        return mine and row.curated is None and not self.cleaned(row).all_sightings
 
     def _covers(self, user: str, chat: str, message: str, at: str) -> bool:
         if not self.stones:

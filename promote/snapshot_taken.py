@@ -9,6 +9,7 @@ from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.errors import InvalidLesson, StoreError
 from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.store import collection_names
+from lessons_loop.promote.forgotten import Forgotten
 from lessons_loop.promote.places import StagingPlace
 from lessons_loop.promote.rows import find_collection, read_rows
 from lessons_loop.promote.snapshot_rows import Event, Snapshot, read_candidate, read_event
@@ -48,6 +49,7 @@ def contents_of(session: GateSession, at: str) -> Snapshot:
     """Return what a snapshot of the session's domain holds now; raise StoreError."""
     waiting = read_waiting(session.store, session.domain)
     header = session.holdings.header
+    gone = Forgotten.load(session.state)  # rows that came late must not outlive the run here
     manifest = Manifest(
         at=at,
         run=session.run,
@@ -63,8 +65,8 @@ def contents_of(session: GateSession, at: str) -> Snapshot:
         manifest=manifest,
         curated=tuple(session.curated.values()),
         archive=tuple(session.archive.values()),
-        candidates=tuple(waiting.candidates.values()),
-        events=tuple(waiting.events.values()),
+        candidates=tuple(c for c in waiting.candidates.values() if not gone.covers_candidate(c)),
+        events=tuple(one for one in waiting.events.values() if not gone.covers_event(one)),
         uses=tuple(session.uses.rows()),
         vectors=known_vectors(session),
         archive_vectors=dict(zip(*session.archive_vectors(), strict=True)),
