@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lessons_loop.deploy.bench_figures import Figure, milliseconds
-from lessons_loop.deploy.local import PLUGIN_ID, Options, Running, local_run
+from lessons_loop.deploy.local import Options, Running, local_run
+from lessons_loop.deploy.plugin_file import PLUGIN_ID
 from lessons_loop.deploy.progress import Stages
 from lessons_loop.filter.errors import LessonsError
 

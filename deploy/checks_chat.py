@@ -10,6 +10,7 @@ from typing import Any
 
 from lessons_loop.deploy.checks import Answer, Finding, Level
 from lessons_loop.deploy.checks_models import ask_model
+from lessons_loop.deploy.checks_ratings import RatingFacts, look_at_ratings, rating_findings
 from lessons_loop.deploy.install import connect, open_webui_version, require_admin
 from lessons_loop.deploy.openwebui_client import OpenWebUI, OpenWebUIError
 from lessons_loop.deploy.plugin_file import front_matter, is_ours, plugin_source, release
@@ -43,6 +44,7 @@ class HostFacts:
     """Its fingerprint, where it could be asked from here."""
     distill: Answer | None = None
     """What the model behind the valve `distill_url` said."""
+    ratings: RatingFacts | None = None
 
 
 def look_at_host(url: str, token: str) -> HostFacts:
@@ -70,6 +72,7 @@ def look_at_host(url: str, token: str) -> HostFacts:
         engine=engine,
         engine_print=mark,
         distill=ask_distill_model(LessonsValves.model_validate(valves)) if stored else None,
+        ratings=look_at_ratings(client, functions) if ours else None,
     )
 
 
@@ -111,7 +114,8 @@ def host_findings(facts: HostFacts) -> list[Finding]:
     if facts.refused:
         level = Level.NOT_CHECKED if facts.refused == "no --token given" else Level.PROBLEM
         return [*found, Finding("plugin", level, facts.refused)]
-    return [*found, *plugin_findings(facts, source)]
+    ratings = rating_findings(facts.ratings, facts.url) if facts.ratings else []
+    return [*found, *plugin_findings(facts, source), *ratings]
 
 
 def plugin_findings(facts: HostFacts, source: str) -> list[Finding]:

@@ -20,7 +20,7 @@ from lessons_loop.deploy.openwebui_client import (
     decoded,
     detail,
 )
-from lessons_loop.deploy.plugin_file import PLUGIN_ID, front_matter, is_ours, release
+from lessons_loop.deploy.plugin_file import PLUGIN_ID, PLUGIN_TITLE, front_matter, is_ours, release
 from lessons_loop.filter.address import public_url
 from lessons_loop.filter.errors import LessonsError
 
@@ -163,20 +163,22 @@ def require_admin(client: OpenWebUI) -> list[dict[str, Any]]:
     raise OpenWebUIError(f"{client.url} answers {response.status_code}: {detail(response)}")
 
 
-def function_id(functions: list[dict[str, Any]]) -> str:
-    """Return the id the plugin is stored under, or shall be; raise OpenWebUIError."""
-    ours = [str(function.get("id")) for function in functions if is_ours(function)]
+def function_id(
+    functions: list[dict[str, Any]], name: str = PLUGIN_ID, title: str = PLUGIN_TITLE
+) -> str:
+    """Return the id a plugin is stored under, or shall be; raise OpenWebUIError."""
+    ours = [str(function.get("id")) for function in functions if is_ours(function, title)]
     if len(ours) > 1:
         raise OpenWebUIError(
-            f"the plugin is there {len(ours)} times ({', '.join(sorted(ours))}):"
+            f"{title} is there {len(ours)} times ({', '.join(sorted(ours))}):"
             " delete all but one in Admin Panel, Functions"
         )
     taken = {str(function.get("id")) for function in functions}
-    if not ours and PLUGIN_ID in taken:
+    if not ours and name in taken:
         raise OpenWebUIError(
-            f"another plugin has the id {PLUGIN_ID}: rename or delete it in Admin Panel, Functions"
+            f"another plugin has the id {name}: rename or delete it in Admin Panel, Functions"
         )
-    return ours[0] if ours else PLUGIN_ID
+    return ours[0] if ours else name
 
 
 def install(
@@ -218,10 +220,10 @@ def install(
     return found
 
 
-def store(client: OpenWebUI, name: str, source: str) -> bool:
+def store(client: OpenWebUI, name: str, source: str, title: str = PLUGIN_NAME) -> bool:
     """Store the source where it differs; raise OpenWebUIError when it is refused."""
     try:
-        return client.store_function(name, PLUGIN_NAME, source)
+        return client.store_function(name, title, source)
     except NoAnswer:
         raise
     except OpenWebUIError as error:

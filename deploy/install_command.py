@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from lessons_loop.promote.options import AsJson
 
 if TYPE_CHECKING:
     from lessons_loop.deploy.install import Installed
+    from lessons_loop.deploy.install_ratings import RatingsInstalled
 
 HIDDEN = "(set)"
 Url = Annotated[
@@ -44,6 +46,9 @@ StoreValve = Annotated[
 DomainsValve = Annotated[
     str, typer.Option("--domain", show_default=False, help="Set the valve: comma list of domains.")
 ]
+NoRating = Annotated[
+    bool, typer.Option("--no-rating", help="Leave out the plugin that notes thumbs.")
+]
 Set = Annotated[
     list[str] | None,
     typer.Option(
@@ -64,12 +69,14 @@ def install(
     store: StoreValve = "",
     domain: DomainsValve = "",
     set_: Set = None,
+    no_rating: NoRating = False,
     as_json: AsJson = False,
 ) -> None:
-    """Install or update the plugin in a running Open WebUI.
+    """Install or update the plugins in a running Open WebUI.
 
-    It is made active for all models, also where an admin had switched it off. Valves
-    stay as they are, but for those given here. Running it again changes nothing.
+    The filter is made active for all models, also where an admin had switched it off. Its
+    valves stay as they are, but for those given here. A second plugin notes thumbs on
+    answers. Running it again changes nothing.
 
     Example: lessons install --url http://127.0.0.1:8080 --distill
     """
@@ -78,7 +85,8 @@ def install(
     from lessons_loop.deploy.given_valves import read_valves
     from lessons_loop.deploy.install import connect
     from lessons_loop.deploy.install import install as put_in_place
-    from lessons_loop.deploy.plugin_file import plugin_source
+    from lessons_loop.deploy.install_ratings import install_ratings
+    from lessons_loop.deploy.plugin_file import RATING_ID, plugin_source
     from lessons_loop.promote.quiet import working
 
     try:
@@ -88,7 +96,11 @@ def install(
     client = connect(url, token)
     with working("installing the plugin …") as at_work:
         done = put_in_place(client, plugin_source(), valves, at_work)
-    typer.echo(json.dumps(as_content(done), indent=2) if as_json else "\n".join(told(done)))
+        rating = None if no_rating else install_ratings(client, plugin_source(RATING_ID))
+    if as_json:
+        typer.echo(json.dumps(as_content(done, rating), indent=2))
+    else:
+        typer.echo("\n".join(told(done, rating)))
 
 
 def require(value: str, option: str, variable: str, what: str) -> None:
@@ -98,15 +110,18 @@ def require(value: str, option: str, variable: str, what: str) -> None:
         raise typer.Exit(2)
 
 
-def as_content(done: Installed) -> dict[str, Any]:
-    """Return what is true, for machines; secrets are not in it."""
+def as_content(done: Installed, rating: RatingsInstalled | None) -> dict[str, Any]:
+    """Return what is true, for machines; secrets are not in it.
+
+    `rating` is null where the rating plugin was left out.
+    """
     return {
         "url": done.url,
         "open_webui": done.open_webui,
         "function": done.function,
         "version": done.version,
         "source_digest": done.source_digest,
-        "changed": done.changed,
+        "changed": done.changed or bool(rating and rating.changed),
         "outcome": done.outcome,
         "active": True,
         "global": True,
@@ -114,10 +129,11 @@ def as_content(done: Installed) -> dict[str, Any]:
         "valves_set": without_secrets(done.valves_set),
         "valves": without_secrets(done.valves),
         "learning": learns(done),
+        "rating": dataclasses.asdict(rating) if rating else None,
     }
 
 
-def told(done: Installed) -> list[str]:
+def told(done: Installed, rating: RatingsInstalled | None) -> list[str]:
     """Return what is true now and what to do next, in a few lines."""
     lines = [
         f"open webui  {done.open_webui} at {done.url}",
@@ -133,8 +149,15 @@ def told(done: Installed) -> list[str]:
         else "learning    off: recall only; `lessons install --distill` switches it on"
     )
     lines.append(
+        f"ratings     {rating.version} {rating.outcome}, thumbs are noted ({rating.function})"
+        if rating
+        else "ratings     left as they were (--no-rating)"
+    )
+    if rating and rating.switched_on:
+        lines.append("            it was switched off; this command switched it on")
+    lines.append(
         "next        `lessons doctor` with the same --url checks the whole loop"
-        if done.changed
+        if done.changed or (rating and rating.changed)
         else "next        nothing changed; `lessons doctor` checks the whole loop"
     )
     return lines

@@ -16,7 +16,10 @@ from pathlib import Path
 
 from lessons_loop.deploy.align import align_embedding, align_models
 from lessons_loop.deploy.home import Home, held_home, kept_secret
+from lessons_loop.deploy.install import PLUGIN_NAME
+from lessons_loop.deploy.install_ratings import RATING_NAME, install_ratings
 from lessons_loop.deploy.openwebui_client import OpenWebUI, OpenWebUIError
+from lessons_loop.deploy.plugin_file import PLUGIN_ID, RATING_ID, plugin_source
 from lessons_loop.deploy.processes import (
     LOOPBACK,
     Child,
@@ -47,9 +50,7 @@ from lessons_loop.deploy.sources import (
 )
 
 DEPLOY = Path(__file__).resolve().parent
-PLUGIN_FILE = DEPLOY / "openwebui" / "lessons_filter.py"
 TOOL_FILE = DEPLOY / "demo" / "sql_tool.py"
-PLUGIN_ID = "lessons_filter"
 TOOL_ID = "run_sql"
 PRACTICE_SECONDS = 30.0
 STORE_SECONDS = 240.0
@@ -110,7 +111,7 @@ def local_run(
         with stages.stage("starting Open WebUI", "Open WebUI is ready"):
             wait_until_ready(server, settings)
         admin = OpenWebUI(settings.url)
-        with stages.stage("installing plugin and tool", "plugin and run_sql tool are installed"):
+        with stages.stage("installing plugins and tool", "plugins and run_sql tool are installed"):
             sign_in(admin, home, settings)
             install(admin, home, options)
             align_models(admin, models, str(earlier.get("models", "")))
@@ -247,11 +248,15 @@ def sign_in(admin: OpenWebUI, home: Home, settings: ServerSettings) -> None:
 
 
 def install(admin: OpenWebUI, home: Home, options: Options) -> None:
-    """Install plugin and tool; switches and valves are set once, later ones are the admin's."""
+    """Install plugins and tool; switches and valves are set once, later ones are the admin's."""
     known = admin.function(PLUGIN_ID) is not None and bool(admin.valves("functions", PLUGIN_ID))
     put = admin.store_function if known else admin.install_function
     try:
-        put(PLUGIN_ID, "Lessons", PLUGIN_FILE.read_text("utf-8"))
+        put(PLUGIN_ID, PLUGIN_NAME, plugin_source())
+        if admin.function(RATING_ID):
+            admin.store_function(RATING_ID, RATING_NAME, plugin_source(RATING_ID))
+        else:
+            install_ratings(admin, plugin_source(RATING_ID))
     except OpenWebUIError as error:  # Open WebUI tells the reason in its log only
         raise StartError(f"{error}; the reason is in {home.root / 'open-webui.log'}") from None
     if not known:

@@ -7,7 +7,7 @@ not read) and stands in no error.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -119,10 +119,10 @@ class OpenWebUI:
         self.ask("POST", where, form)
         return True
 
-    def switch_on(self, function_id: str) -> list[str]:
+    def switch_on(self, function_id: str, flags: Iterable[str] = SWITCHES) -> list[str]:
         """Make a plugin active and global; return which of the two it was not."""
         state = self.function(function_id) or {}
-        off = [flag for flag in SWITCHES if not state.get(flag)]
+        off = [flag for flag in flags if not state.get(flag)]
         for flag in off:  # both calls flip
             self.ask("POST", f"/api/v1/functions/id/{function_id}/{SWITCHES[flag]}")
         return off

@@ -1,4 +1,4 @@
-"""The shipped plugin file, and what the front matter of any version of it says."""
+"""The shipped plugin files, and what the front matter of any version of them says."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from typing import Any
 
 from lessons_loop.filter.errors import LessonsError
 
-PLUGIN_FILE = Path(__file__).resolve().parent / "openwebui" / "lessons_filter.py"
+FOLDER = Path(__file__).resolve().parent / "openwebui"
 PLUGIN_ID = "lessons_filter"
 PLUGIN_TITLE = "Lessons Loop"
+RATING_ID = "lessons_rating"
+RATING_TITLE = "Lessons Loop Ratings"
 _LINE = re.compile(r"^\s*([a-z_]+):\s*(.*?)\s*$", re.MULTILINE)
 
 
-def plugin_source() -> str:
+def plugin_source(name: str = PLUGIN_ID) -> str:
     """Return the text an administrator would paste; raise LessonsError."""
+    file = FOLDER / f"{name}.py"
     try:
-        return PLUGIN_FILE.read_text("utf-8")
+        return file.read_text("utf-8")
     except OSError as error:
         raise LessonsError(
-            f"{PLUGIN_FILE} cannot be read ({error.strerror}): install lessons-loop again"
+            f"{file} cannot be read ({error.strerror}): install lessons-loop again"
         ) from None
 
 
@@ -32,11 +35,11 @@ def front_matter(source: str) -> dict[str, str]:
     return dict(_LINE.findall(source[3:].partition('"""')[0]))
 
 
-def is_ours(function: Mapping[str, Any]) -> bool:
-    """Say whether a stored function is a version of this plugin, under whatever id."""
+def is_ours(function: Mapping[str, Any], title: str = PLUGIN_TITLE) -> bool:
+    """Say whether a stored function is a version of a plugin of ours, under whatever id."""
     meta = function.get("meta")
     manifest = (meta.get("manifest") if isinstance(meta, Mapping) else None) or {}
-    return isinstance(manifest, Mapping) and manifest.get("title") == PLUGIN_TITLE
+    return isinstance(manifest, Mapping) and manifest.get("title") == title
 
 
 def release(version: str) -> tuple[int, ...]:

@@ -25,9 +25,10 @@ from lessons_loop.deploy.checks_models import (
     reply_finding,
     same_model_finding,
 )
+from lessons_loop.deploy.checks_ratings import RatingFacts
 from lessons_loop.deploy.checks_store import run_finding, spool_finding
 from lessons_loop.deploy.doctor import Settings, diagnose
-from lessons_loop.deploy.plugin_file import front_matter, plugin_source
+from lessons_loop.deploy.plugin_file import RATING_ID, front_matter, plugin_source
 from lessons_loop.filter.embed import fingerprint
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.session import GateSettings, open_gate
@@ -237,6 +238,34 @@ def test_switched_off_valves_have_a_remedy() -> None:
 
 def test_sound_plugin_is_ok() -> None:
     assert {one.level for one in host_findings(host())} == {Level.OK}
+
+
+RATING = front_matter(plugin_source(RATING_ID))
+NOTES = {"id": "lessons_rating", "is_active": True, "meta": {"manifest": RATING}}
+
+
+def rated(**changes: object) -> HostFacts:
+    facts: dict[str, object] = {"plugins": (NOTES,), "source": plugin_source(RATING_ID)}
+    return host(ratings=RatingFacts(**(facts | changes)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("facts", "level", "told"),
+    [
+        (rated(), Level.OK, "lessons_rating notes thumbs"),
+        (rated(plugins=()), Level.WARNING, "not installed"),
+        (rated(plugins=(NOTES, NOTES | {"id": "b"})), Level.WARNING, "2 times (b, lessons_rating)"),
+        (rated(plugins=(NOTES | {"is_active": False},)), Level.WARNING, "switched off"),
+        (rated(source=plugin_source(RATING_ID) + "#"), Level.PROBLEM, "changed by hand"),
+        (rated(source="older"), Level.PROBLEM, "another source"),
+        (rated(enabled=False), Level.WARNING, "valve enabled"),
+        (rated(offered=False), Level.WARNING, "shows no thumbs"),
+    ],
+)
+def test_state_of_the_rating_plugin_is_told(facts: HostFacts, level: Level, told: str) -> None:
+    (finding,) = [one for one in host_findings(facts) if one.check == "ratings"]
+    assert finding.level is level and told in finding.text
+    assert bool(finding.remedy) is (level is not Level.OK)
 
 
 @pytest.mark.parametrize(

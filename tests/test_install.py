@@ -15,6 +15,8 @@ from lessons_loop.deploy.openwebui_client import OpenWebUIError
 from lessons_loop.deploy.plugin_file import (
     PLUGIN_ID,
     PLUGIN_TITLE,
+    RATING_ID,
+    RATING_TITLE,
     front_matter,
     is_ours,
     plugin_source,
@@ -145,6 +147,13 @@ def test_plugin_pasted_under_another_id_is_updated_there() -> None:
 def test_two_copies_are_refused_by_name() -> None:
     with pytest.raises(OpenWebUIError, match=r"2 times \(a, b\)"):
         function_id([ours("b"), ours("a")])
+
+
+def test_filter_and_ratings_are_not_taken_for_each_other() -> None:
+    rating = {"id": "my_ratings", "meta": {"manifest": front_matter(plugin_source(RATING_ID))}}
+    assert function_id([rating]) == PLUGIN_ID
+    assert function_id([rating, ours("mine")], RATING_ID, RATING_TITLE) == "my_ratings"
+    assert function_id([ours("mine")], RATING_ID, RATING_TITLE) == RATING_ID
 
 
 def test_somebody_elses_plugin_is_not_overwritten() -> None:
