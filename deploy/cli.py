@@ -19,7 +19,12 @@ from lessons_loop.deploy import (
 )
 from lessons_loop.eval import commands as eval_commands
 from lessons_loop.promote import commands as gate_commands
-from lessons_loop.promote import pause_commands, reembed_command
+from lessons_loop.promote import (
+    forget_command,
+    pause_commands,
+    reembed_command,
+    snapshot_commands,
+)
 from lessons_loop.promote.entry import INTERRUPTED, run_app
 from lessons_loop.promote.quiet import quiet_libraries
 from lessons_loop.promote.waiting import announce_waiting
@@ -143,7 +148,9 @@ store_commands.register(app)
 status_command.register(app)
 audit_command.register(app)
 reembed_command.register(app)
+forget_command.register(app)
 gate_commands.register(app)
+snapshot_commands.register(app)
 pause_commands.register(app)
 seed_commands.register(app)
 eval_commands.register(app)

@@ -76,7 +76,7 @@ def find_snapshot(state: Path, domain: str, when: str) -> Path:
         raise StoreError(f"there is no snapshot of {domain} in {snapshot_folder(state, domain)}")
     if wanted == "latest":
         return _latest(paths)
-    named = [path for path in paths if path.name.startswith(wanted)] if len(wanted) >= 4 else []
+    named = [path for path in paths if path.name.startswith(wanted)] if wanted else []
     if len(named) > 1 and wanted not in (name_of(path) for path in named):
         raise StoreError(f"{wanted} means {len(named)} snapshots, {_few(named)}: give more of one")
     if named:
