@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from lessons_loop.filter.models import QUOTE_MIN, Candidate, Evidence, EvidenceKind
@@ -42,6 +43,7 @@ def cited_lines(excerpt: str) -> tuple[CitedLine, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=1_024)
 def check_evidence(candidate: Candidate) -> tuple[Finding, ...]:
     """Return what is wrong with the evidence, in the order of the rules."""
     evidence, lines = candidate.evidence, cited_lines(candidate.evidence.excerpt)

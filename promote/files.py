@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,6 +41,37 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o600) -> None:
             draft.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
+
+
+def write_together(contents: Mapping[Path, bytes], mode: int = 0o600) -> None:
+    """Write files of one folder, all on disk before it returns; raise StoreError.
+
+    One fsync a file, after all are written, and one for the folder: the first fsync brings
+    most of the others along.
+    """
+    drafts = {path: path.with_name(f".{path.name}.tmp") for path in contents}
+    with file_errors(next(iter(contents)).parent if contents else ""):
+        try:
+            for path, draft in drafts.items():
+                draft.write_bytes(contents[path])
+                draft.chmod(mode)
+            for path, draft in drafts.items():
+                _sync_file(draft)
+                draft.replace(path)
+        except BaseException:
+            for draft in drafts.values():
+                draft.unlink(missing_ok=True)
+            raise
+        for folder in {path.parent for path in contents}:
+            sync_folder(folder)
+
+
+def _sync_file(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:

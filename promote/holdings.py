@@ -19,6 +19,7 @@ from lessons_loop.promote.ledger import Head
 from lessons_loop.promote.places import Clients
 from lessons_loop.promote.records import Archived
 from lessons_loop.promote.rows import Row, chroma_errors, read_vectors, unpack
+from lessons_loop.promote.vector_table import VectorTable
 
 
 class Holdings:
@@ -35,9 +36,8 @@ class Holdings:
         """The session's embedding model, None without an embedder."""
         self.loaded = False
         self.collection: Any = None
-        self._vectors: dict[str, Vectors] | None = None
-        self._matrix: tuple[tuple[str, ...], Vectors] | None = None
-        self._archive_vectors: dict[str, Vectors] = {}
+        self._vectors: VectorTable | None = None
+        self._archive_vectors = VectorTable({}, 0)
 
     def headers(self) -> list[Header]:
         """Return the headers of every curated collection in the store, rebuilds included."""
@@ -71,7 +71,7 @@ class Holdings:
         self.header = self._own_header(state_id, state_dir, any_space)
         rows = read_curated(collection, self._domain)
         self.curated, self.unreadable = rows.lessons, rows.unreadable
-        self._vectors = self._matrix = None
+        self._vectors = None
         self._load_archive()
         self.loaded = True
         return created
@@ -89,7 +89,8 @@ class Holdings:
         written = self.header.head_n > 0
         collection = ensure_archive(self._clients.gate, self._domain, written=written)
         archive = read_archive(collection, self.header.generation)
-        self.archive, self._archive_vectors = archive.lessons, archive.vectors
+        self.archive = archive.lessons
+        self._archive_vectors = VectorTable(archive.vectors, self.dimension)
 
     def learn_model(self, embedder: Embedder | None) -> None:
         """Ask the embedder who it is; raise EmbedError."""
@@ -125,13 +126,7 @@ class Holdings:
 
     def matrix(self) -> tuple[tuple[str, ...], Vectors]:
         """Return keys and unit rows of curated; raise StoreDamaged when vectors are lost."""
-        if self._matrix is None:
-            vectors = self._known_vectors()
-            self._matrix = (
-                tuple(self.curated),
-                _stacked([vectors[key] for key in self.curated], self.dimension),
-            )
-        return self._matrix
+        return self._known_vectors().matrix()
 
     def snapshot_matrix(self) -> Vectors:
         """Return curated's unit rows, none where they are lost: a snapshot needs the texts."""
@@ -142,8 +137,7 @@ class Holdings:
 
     def archive_matrix(self) -> tuple[tuple[str, ...], Vectors]:
         """Return archive ids with a vector of the present model, and their unit rows."""
-        ids = tuple(id_ for id_ in self.archive if id_ in self._archive_vectors)
-        return ids, _stacked([self._archive_vectors[id_] for id_ in ids], self.dimension)
+        return self._archive_vectors.matrix()
 
     def vector(self, key: str) -> Vectors | None:
         """Return a curated lesson's stored vector, None when there is none."""
@@ -154,9 +148,11 @@ class Holdings:
         except StoreError:
             return None
 
-    def _known_vectors(self) -> dict[str, Vectors]:
+    def _known_vectors(self) -> VectorTable:
         if self._vectors is None:
-            self._vectors = read_vectors(self.collection, list(self.curated))
+            keys = list(self.curated)
+            found = read_vectors(self.collection, keys)
+            self._vectors = VectorTable({key: found[key] for key in keys}, self.dimension)
         return self._vectors
 
     def absorb(self, plan: Plan) -> None:
@@ -165,30 +161,27 @@ class Holdings:
             self.load(plan.header.state_id, plan.header.state_dir)
             return
         self.header = plan.header
-        self._matrix = None
         for row in plan.put:
             self.unreadable.pop(row.id, None)
             self.curated[row.id] = Curated.from_record(row.record)
             if row.vector is not None and self._vectors is not None:
-                self._vectors[row.id] = unpack(row.vector)
+                self._vectors.put(row.id, unpack(row.vector))
         for key in plan.remove:
             self.curated.pop(key, None)
+            if self._vectors is not None:
+                self._vectors.remove(key)
         for row in plan.archive:
             self._absorb_archived(row)
         for id_ in plan.unarchive:
             self.archive.pop(id_, None)
-            self._archive_vectors.pop(id_, None)
+            self._archive_vectors.remove(id_)
 
     def _absorb_archived(self, row: Row) -> None:
         self.archive[row.id] = Archived.from_record(row.record)
         if vector := row.metadata.get("vector"):
-            self._archive_vectors[row.id] = unpack(str(vector))
+            self._archive_vectors.put(row.id, unpack(str(vector)))
         else:
-            self._archive_vectors.pop(row.id, None)
-
-
-def _stacked(rows: list[Vectors], dimension: int) -> Vectors:
-    return np.stack(rows) if rows else np.empty((0, dimension), dtype=np.float32)
+            self._archive_vectors.remove(row.id)
 
 
 def _described(model: Fingerprint) -> str:

@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.models import Curated, Lesson, Status
 from lessons_loop.promote.clock import iso
+from lessons_loop.promote.forgotten import Forgotten
 from lessons_loop.promote.ledger import LedgerEntry
 from lessons_loop.promote.records import Action, Actor, Archived, Change
 from lessons_loop.promote.session import GateSession
 
+FORGOTTEN = "forgotten: whose chats it came from was forgotten"
 PayloadOf = Callable[[LedgerEntry], dict[str, Any] | None]
 
 
@@ -75,8 +77,9 @@ def take_in(
     ]
     if wanted:
         vectors = session.embed([step.lesson.embedded_text for step in wanted])
-        for place, step in enumerate(wanted):
-            session.apply(_change(step, actor, vectors[place : place + 1], iso(session.now())))
+        with session.batch():
+            for place, step in enumerate(wanted):
+                session.apply(_change(step, actor, vectors[place : place + 1], iso(session.now())))
     counts = Counter(step.outcome for step in steps)
     return IntakeReport(
         added=counts[IntakeOutcome.ADDED],
@@ -97,6 +100,7 @@ class _Intake:
         self.ledger = session.ledger
         self.lines = {entry.n: entry for entry in session.ledger.entries()}
         self.force = force
+        self.forgotten = Forgotten.load(session.state)
 
     def steps(self, lessons: Sequence[tuple[Lesson, str]]) -> Iterator[_Step]:
         """Yield one step per lesson, in order."""
@@ -121,6 +125,8 @@ class _Intake:
         if lesson.key != mine.key and (gone := self._retired(lesson, seed_id)):
             reason = f"retired: it is {gone.value}"
             return self._doubtful(lesson, seed_id, IntakeOutcome.CHANGED, reason, mine)
+        if lesson.key != mine.key and self.forgotten.covers_key(lesson.key):
+            return self._doubtful(lesson, seed_id, IntakeOutcome.CHANGED, FORGOTTEN, mine)
         return _Step(seed_id, lesson, IntakeOutcome.CHANGED, "", mine)
 
     def _new(self, lesson: Lesson, seed_id: str) -> _Step:
@@ -137,6 +143,8 @@ class _Intake:
         if gone := self._retired(lesson, ""):
             reason = f"retired: it is {gone.value}"
             return self._doubtful(lesson, seed_id, IntakeOutcome.ADDED, reason)
+        if self.forgotten.covers_key(lesson.key):
+            return self._doubtful(lesson, seed_id, IntakeOutcome.ADDED, FORGOTTEN)
         return _Step(seed_id, lesson, IntakeOutcome.ADDED, "")
 
     def _doubtful(

@@ -1,18 +1,20 @@
-"""The journal: the one change under way, as absolute new values.
+"""The journal: the change under way, one decision or a batch, as absolute new values.
 
-    journal.draft   written before the ledger line; without that line it is void
-    journal.json    the draft, renamed once the line is in the ledger: to be carried out
+    journal.draft   written before the ledger's lines; without the first of them it is void
+    journal.json    the draft, renamed once the lines are in the ledger: to be carried out
 
-So every decision line has its values on disk, and every set of values its line,
-wherever a crash falls. Replaying twice changes nothing: rows are stored as they
+So every decision line has its values on disk, and every set of values its lines,
+wherever a crash falls: lines of a batch that did not all reach the ledger are added to it
+from the draft (`ledger_mend`). Replaying twice changes nothing: rows are stored as they
 shall be, deletions name ids.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from lessons_loop.promote.curated import Header
 from lessons_loop.promote.errors import JournalBroken
@@ -27,7 +29,8 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    entry: LedgerEntry
+    entries: Annotated[tuple[LedgerEntry, ...], Field(min_length=1)]
+    """Its ledger lines, in order."""
     header: Header
     """Curated's collection metadata as it shall be."""
     put: tuple[Row, ...] = ()
@@ -42,6 +45,20 @@ class Plan(BaseModel):
     drop_uses: tuple[str, ...] = ()
     swap: bool = False
     """True: the finished rebuild of curated takes the place of the present collection."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_entry(cls, found: Any) -> Any:
+        """Read what an earlier release left: one line a plan, under `entry`."""
+        if isinstance(found, dict) and "entry" in found:
+            rest = {name: value for name, value in found.items() if name != "entry"}
+            return {"entries": [found["entry"]], **rest}
+        return found
+
+    @property
+    def entry(self) -> LedgerEntry:
+        """The last of its ledger lines: the ledger's head once it is recorded."""
+        return self.entries[-1]
 
     @property
     def domain(self) -> str:
@@ -67,7 +84,10 @@ class Journal:
             sync_folder(self.path.parent)
 
     def recover(self, tail: LedgerEntry | None) -> Plan | None:
-        """Return the plan to carry out, None without one; `tail` is the ledger's last line."""
+        """Return the plan to carry out, None without one; `tail` is the ledger's last line.
+
+        Lines of a batch that a crash kept out of the ledger are there again, see `mend`.
+        """
         if not self.path.exists() and self.draft_path.exists():
             draft = _read(self.draft_path)
             if tail is not None and draft is not None and draft.entry == tail:

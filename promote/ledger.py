@@ -22,7 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from lessons_loop.promote.errors import LedgerBroken
-from lessons_loop.promote.files import canonical, file_errors, sync_folder, write_atomic
+from lessons_loop.promote.files import (
+    canonical,
+    file_errors,
+    sync_folder,
+    write_atomic,
+    write_together,
+)
 from lessons_loop.promote.ledger_check import (
     FIRST_PREV,
     Head,
@@ -106,19 +112,21 @@ class Ledger:
 
     def store_payload(self, payload: Mapping[str, object]) -> str:
         """Keep a payload on disk and return its sha256; raise StoreError."""
-        content = canonical(dict(payload))
-        digest = hashlib.sha256(content).hexdigest()
-        with file_errors(self.payloads):
-            self.payloads.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self.payload_state(digest) != "":
-            write_atomic(self._payload_file(digest), content)
+        digest, content = payload_file(payload)
+        self.store_payloads({digest: content})
         return digest
 
+    def store_payloads(self, contents: Mapping[str, bytes]) -> None:
+        """Keep payload files, by sha256, on disk before it returns; raise StoreError."""
+        with file_errors(self.payloads):
+            self.payloads.mkdir(mode=0o700, parents=True, exist_ok=True)
+        missing = [digest for digest in contents if self.payload_state(digest) != ""]
+        write_together({self._payload_file(digest): contents[digest] for digest in missing})
+
     def append(self, *entries: LedgerEntry) -> None:
-        """Add sealed lines, on disk before it returns; a failed write leaves no half line."""
-        if not entries:
-            return
-        self._append(b"".join(entry.line() for entry in entries))
+        """Add sealed lines, on disk before it returns; a failed write leaves none of them."""
+        if entries:
+            self._append(b"".join(entry.line() for entry in entries))
 
     def end_last_line(self) -> None:
         """Add the newline the last line lacks."""
@@ -162,6 +170,12 @@ class Ledger:
 def torn_name(torn: bytes) -> str:
     """Return the file name an unfinished line's bytes are kept under."""
     return f"ledger.torn-{hashlib.sha256(torn).hexdigest()[:12]}"
+
+
+def payload_file(payload: Mapping[str, object]) -> tuple[str, bytes]:
+    """Return a payload's sha256 and its file's content."""
+    content = canonical(dict(payload))
+    return hashlib.sha256(content).hexdigest(), content
 
 
 def _append_whole(handle: int, line: bytes) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from lessons_loop.filter.models import Lesson
 from lessons_loop.filter.redact import find_sensitive, mask
@@ -76,7 +77,11 @@ _PASSWORD_LIKE = re.compile(
 
 def lint(lesson: Lesson, allow_hosts: Iterable[str] = ()) -> tuple[Finding, ...]:
     """Return what is wrong with a lesson's wording, rejecting findings first."""
-    hosts = tuple(allow_hosts)
+    return _linted(lesson, tuple(allow_hosts))
+
+
+@lru_cache(maxsize=1_024)  # a run asks several times: 7 ms each
+def _linted(lesson: Lesson, hosts: tuple[str, ...]) -> tuple[Finding, ...]:
     findings = [*_lint_text(lesson), *find_breadth(lesson), *find_kind(lesson)]
     for where, field in _fields(lesson):
         for finding in (*_lint_field(field), *find_outside(field, hosts)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from lessons_loop.promote.ledger import FIRST_PREV, LedgerEntry
 from lessons_loop.promote.records import Action, Actor, Archived, Change
 from lessons_loop.promote.rows import Row, pack
 
-COUNTING = (Action.FOLD, Action.RE_EMBED)
+COUNTING = (Action.FOLD, Action.RE_EMBED, Action.FORGET)
 """Actions that decide nothing about a lesson: its verdict_ref stays."""
 UNARCHIVING = (Action.RESTORE, Action.PURGE, Action.FORGET)
 """Actions that may take rows out of the archive; their payload says which."""
@@ -58,7 +58,7 @@ def check_change(change: Change, archive: Iterable[Archived], domain: str) -> No
         raise InvalidLesson(f"archive: status {bad[0]} is none of the archive's")
     if change.unarchive and change.action not in UNARCHIVING:
         raise StoreError(f"{change.action.value} would take {len(change.unarchive)} archived rows")
-    kept = {row.lesson.key for row in (*change.archive, *archive)}
+    kept = {row.lesson.key for row in (*change.archive, *archive)} if change.remove else set()
     for key in change.remove:
         if key not in kept and change.action not in UNKEPT:
             raise StoreError(
@@ -95,15 +95,14 @@ def make_plan(
     """Return the values the store shall have afterwards; `header` is the present one."""
     rev = header.rev + (1 if change.put or change.remove else 0)
     put = [_settled(row, curated.get(row.key), entry, rev) for row in change.put]
-    restored = entry.action is Action.RESTORE
     archive = [
-        row if restored else row.model_copy(update={"ledger_ref": entry.n})
+        row if _keeps_its_line(entry, row) else row.model_copy(update={"ledger_ref": entry.n})
         for row in change.archive
     ]
     return Plan(
-        entry=entry,
+        entries=(entry,),
         header=header.model_copy(update={"rev": rev, "head_n": entry.n, "head_hash": entry.hash}),
-        put=tuple(_put_rows(put, change.vectors)),
+        put=tuple(_put_rows(put, change.vectors, change.same_vectors)),
         remove=change.remove,
         archive=tuple(
             archive_row(row, vector_of(row.lesson), header.generation) for row in archive
@@ -116,6 +115,12 @@ def make_plan(
         uses=change.uses,
         drop_uses=change.drop_uses,
     )
+
+
+def _keeps_its_line(entry: LedgerEntry, row: Archived) -> bool:
+    """Say whether an archived row is no new decision: restored, or only rid of sightings."""
+    rid = entry.action is Action.FORGET and row.ledger_ref > 0
+    return rid or entry.action is Action.RESTORE
 
 
 def _settled(row: Curated, old: Curated | None, entry: LedgerEntry, rev: int) -> Curated:
@@ -133,9 +138,15 @@ def _settled(row: Curated, old: Curated | None, entry: LedgerEntry, rev: int) ->
     )
 
 
-def _put_rows(put: Sequence[Curated], vectors: Vectors | None) -> list[Row]:
-    packed = [None] * len(put) if vectors is None else [pack(vector) for vector in vectors]
-    return [Row.of(row.to_record(), vector) for row, vector in zip(put, packed, strict=True)]
+def _put_rows(
+    put: Sequence[Curated], vectors: Vectors | None, same: Collection[str] = ()
+) -> list[Row]:
+    if vectors is None:
+        return [Row.of(row.to_record()) for row in put]
+    return [
+        Row.of(row.to_record(), None if row.key in same else pack(vector))
+        for row, vector in zip(put, vectors, strict=True)
+    ]
 
 
 def open_holds(curated: Mapping[str, Curated], archive: Iterable[Archived]) -> list[Archived]:

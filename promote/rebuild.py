@@ -150,7 +150,7 @@ def re_embed(session: GateSession, report: Report = no_report) -> int:
         archive_row(row, vectors.rows([archived[id_]])[0], header.generation)
         for id_, row in session.archive.items()
     ]
-    session.commit(Plan(entry=entry, header=header, archive=tuple(rows), swap=True))
+    session.commit(Plan(entries=(entry,), header=header, archive=tuple(rows), swap=True))
     vectors.drop()
     report("building", 1, 1)
     return len(records)

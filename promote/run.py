@@ -8,6 +8,7 @@ A failed or unreadable review is no decision: the candidate stays.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
@@ -21,7 +22,10 @@ from lessons_loop.promote.changes import (
     promote_change,
 )
 from lessons_loop.promote.clock import iso
+from lessons_loop.promote.decay import DecayRules
+from lessons_loop.promote.decay_run import demote_stale
 from lessons_loop.promote.fold import fold_events
+from lessons_loop.promote.forget_late import drop_forgotten
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.gathering import Progress, gather, no_progress
 from lessons_loop.promote.groups import Group
@@ -63,6 +67,10 @@ class RunOptions:
 
     mode: Mode = Mode.NONE
     rules: Rules = field(default_factory=Rules)
+    decay: DecayRules | None = None
+    """Take lessons that stopped helping out; a preview shows them."""
+    by_tools: bool = False
+    """Let the results of tools judge answers without a thumb."""
 
 
 def run_gate(
@@ -79,20 +87,28 @@ def run_gate(
     """
     report = RunReport(session.run, session.domain, options.mode, session.dry_run)
     if options.mode is not Mode.NONE:
-        report.folded = fold_events(session).events
+        drop_forgotten(session)
+    if options.mode is not Mode.NONE or options.decay:
+        folded = fold_events(session, by_tools=options.by_tools)
+        report.folded, report.distiller = folded.events, folded.distiller
+    if options.decay:
+        write = options.mode is not Mode.NONE
+        report.decay = demote_stale(session, options.decay, write=write)
     candidates = session.candidates()
     report.candidates, report.unreadable = len(candidates), session.unreadable
     book = Casebook(session, options.rules)
     found = gather(book, candidates, progress)  # held lessons are for a person only
     groups = [group for group in found if group.staged or options.mode is Mode.HUMAN]
     driver = _Driver(session, book, options, reviewer, report, judge)
-    for done, group in enumerate(groups):
-        progress("judging", done, len(groups))
-        outcome = driver.decide(group)
-        report.outcomes.append(outcome)
-        show(outcome)
-        if driver.stopped:
-            break
+    alone = reviewer is not None  # a reviewed decision took time or money: stored at once
+    with nullcontext() if alone else session.batch():
+        for done, group in enumerate(groups):
+            progress("judging", done, len(groups))
+            outcome = driver.decide(group)
+            report.outcomes.append(outcome)
+            show(outcome)
+            if driver.stopped:
+                break
     progress("judging", len(groups), len(groups))
     if judge is not None:
         report.judged, report.error = judge.counts, report.error or judge.ended

@@ -10,36 +10,26 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from lessons_loop.filter.embed import Embedder, Vectors
-from lessons_loop.filter.errors import LessonsError, StoreError, StoreLocked
-from lessons_loop.filter.models import Lesson
+from lessons_loop.filter.embed import Embedder
+from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote.candidates import ensure_staging
-from lessons_loop.promote.clock import iso, utc_now
+from lessons_loop.promote.clock import utc_now
 from lessons_loop.promote.curated import CuratedWriter
 from lessons_loop.promote.effects import (
     Checkpoint,
-    carry_out,
     no_checkpoint,
     settle_leftover_rebuild,
 )
-from lessons_loop.promote.embedding import EmbedOnce
 from lessons_loop.promote.errors import LedgerBroken
-from lessons_loop.promote.holdings import Holdings
-from lessons_loop.promote.journal import Journal, Plan
-from lessons_loop.promote.ledger import Ledger, LedgerEntry
-from lessons_loop.promote.ledger_mend import mend
 from lessons_loop.promote.pause import refuse_paused
 from lessons_loop.promote.places import Clients, FolderStore, LessonStore
 from lessons_loop.promote.plan import (
-    check_change,
-    check_vectors,
     make_plan,
-    next_entry,
 )
 from lessons_loop.promote.publish import (
     Edition,
@@ -52,15 +42,14 @@ from lessons_loop.promote.replaced import refuse_lost_domains
 from lessons_loop.promote.scratch import working_copy
 from lessons_loop.promote.server_lock import LOCK_TERM
 from lessons_loop.promote.server_place import CALL_SECONDS
-from lessons_loop.promote.snapshot import Contents, write_snapshot
+from lessons_loop.promote.snapshot import Occasion, create_snapshot
 from lessons_loop.promote.state import (
     clean_domain,
     ensure_state_id,
     locate,
 )
 from lessons_loop.promote.summary import write_summary
-from lessons_loop.promote.uses import UseRegister
-from lessons_loop.promote.view import GateView
+from lessons_loop.promote.writing import GateWriter
 
 RULE = Actor(kind="rule", name="init")
 
@@ -119,7 +108,7 @@ def open_gate(
             session.finish()
 
 
-class GateSession(GateView):
+class GateSession(GateWriter):
     """One run's view of a domain; use `open_gate`."""
 
     def __init__(
@@ -131,47 +120,15 @@ class GateSession(GateView):
         now: Callable[[], datetime],
         checkpoint: Checkpoint,
     ) -> None:
-        super().__init__(domain, store, Holdings(clients, domain), EmbedOnce(settings.embedder))
-        self.run = ""
-        self.state = store.state
+        super().__init__(domain, store, clients, settings.embedder, now, checkpoint)
         self.dry_run = settings.dry_run
-        self.embedder = settings.embedder
         self.created = False
         """Whether this session made the domain."""
-        self.now = now
-        self.checkpoint = checkpoint
-        self.clients = clients
-        self.ledger = Ledger(store.state, self.holdings.heads)
-        self.journal = Journal(store.state)
-        self.uses = UseRegister(store.state, domain)
-        """Folded usage events; changed by `apply` alone."""
         self.snapshot = ""
         """Name of the snapshot this session took; empty before the first write."""
-        self._tail: LedgerEntry | None = None
-        self._unsettled = False
+        self.occasion = Occasion()
+        """Why that is taken, and which older one must stay."""
         self._prepared = False
-        self._failed = ""
-
-    def apply(self, change: Change) -> int:
-        """Carry one decision out and return its ledger line's number.
-
-        Raises InvalidLesson, EmbedError before anything is written; StoreError after
-        which the change is either void or completed by the next run.
-        """
-        if self._failed:
-            raise StoreError(f"an earlier change was not stored: {self._failed}; run again")
-        self.prepare()
-        check_change(change, self.archive.values(), self.domain)
-        model = self.holdings.model
-        if change.vectors is not None:
-            self.holdings.refuse_other_model()
-        check_vectors(change, self.curated, model)
-        entry = self.entry_for(change)
-        header = self.holdings.header
-        if change.vectors is not None and not header.embedding and model is not None:
-            header = header.model_copy(update={"embedding": model.model_dump_json()})
-        self.commit(make_plan(change, entry, header, self.curated, self._vector_of))
-        return entry.n
 
     def prepare(self) -> None:
         """Before a write: finish what is open, check the ledger, take the snapshot."""
@@ -182,57 +139,13 @@ class GateSession(GateView):
         if problems := self.ledger.chain_problems():
             raise LedgerBroken(f"{self.ledger.path}: {problems[0]}; run `lessons verify`")
         if not self.dry_run:
-            contents = Contents(
-                self.holdings.header, self.curated, self.archive, self.holdings.snapshot_matrix()
-            )
-            write_snapshot(self.state, contents, self.run, self.now())
+            self.snapshot = create_snapshot(self).name
         self._prepared = True
-
-    def entry_for(self, change: Change) -> LedgerEntry:
-        """Return the next ledger line for a change, its payload already on disk."""
-        payload = self.ledger.store_payload(change.payload)
-        self.checkpoint("payload")
-        return next_entry(change, self._tail, payload, self.domain, self.run, iso(self.now()))
-
-    def commit(self, plan: Plan) -> None:
-        """Ledger line, journal, effects, in this order; raise StoreError."""
-        self.clients.guard()
-        self._unsettled = True
-        self.journal.draft(plan)
-        self.checkpoint("draft")
-        self.ledger.append(plan.entry)
-        self.checkpoint("ledger")
-        self.journal.confirm()
-        self.checkpoint("journal")
-        self._settle(plan)
 
     def other_domains(self) -> list[str]:
         """Return the domains of this store where this one was none of them until now."""
         known = {header.domain for header in self.holdings.headers()} - {self.domain}
         return sorted(known) if self.created else []
-
-    def fail(self, reason: str) -> None:
-        """Refuse further changes: Chroma, after a failed write, may wait for itself for ever."""
-        self._failed = reason
-
-    def _settle(self, plan: Plan) -> None:
-        try:
-            carry_out(self.clients, self.store, plan, self.checkpoint)
-        except StoreLocked:  # staging only, before anything was touched there
-            raise
-        except StoreError as error:
-            self.fail(str(error))
-            raise
-        self.journal.clear()
-        self.checkpoint("cleared")
-        self._tail = plan.entry
-        self._unsettled = False
-        if plan.domain == self.domain and self.holdings.loaded:
-            self.holdings.absorb(plan)
-
-    def _vector_of(self, lesson: Lesson) -> Vectors | None:
-        stored = self.holdings.vector(lesson.key)
-        return stored if stored is not None else self.embedding.known(lesson.embedded_text)
 
     # --- beginning and end
 
@@ -249,16 +162,6 @@ class GateSession(GateView):
             self.holdings.refuse_other_model()
         if self.created or (not re_embedding and self._is_unwritten()):
             self._record_creation()
-
-    def _recover(self) -> None:
-        mend(self.ledger, self.holdings.heads())
-        self._tail = self.ledger.tail()
-        self._unsettled = False
-        if plan := self.journal.recover(self._tail):
-            self._unsettled = True
-            own = plan.domain == self.domain
-            with nullcontext() if own else self.clients.lock_also(plan.domain):
-                self._settle(plan)
 
     def _is_unwritten(self) -> bool:
         """Say whether the domain's creator died before its first ledger line."""

@@ -115,7 +115,7 @@ def nearest(
     if not keys:
         return None
     cosines = np.clip(vectors @ vector, -1.0, 1.0)
-    order = (int(at) for at in np.argsort(-cosines, kind="stable"))
+    order = _highest(cosines, NEAREST + len(aside))
     top = islice((at for at in order if keys[at] not in aside), NEAREST)
     same = [keys.index(new.key)] if new.key in curated else []
     rows = list(dict.fromkeys([*same, *top]))
@@ -128,6 +128,16 @@ def nearest(
         for old, cosine in zip(olds, near, strict=True)
     ]
     return min(found, key=lambda near: (_RANK[near.relation], -near.similarity))
+
+
+def _highest(cosines: Vectors, count: int) -> list[int]:
+    """Return the places of the highest values, highest first; equal ones in their order."""
+    if len(cosines) > count:
+        least = np.partition(cosines, -count)[-count]
+        places = np.flatnonzero(cosines >= least)
+    else:
+        places = np.arange(len(cosines))
+    return [int(at) for at in places[np.argsort(-cosines[places], kind="stable")]]
 
 
 def nearness(

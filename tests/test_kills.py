@@ -24,7 +24,7 @@ def filled(root: Path) -> None:
     stage_usage(root, "sql", used)
 
 
-@pytest.mark.parametrize("action", ["promote", "retire", "fold", "re-embed"])
+@pytest.mark.parametrize("action", ["run", "together", "retire", "fold", "re-embed"])
 def test_kills_leave_no_trace(action: str, tmp_path: Path) -> None:  # T-31
     found = outcome_after_kills(filled, partial(driven, action), kills=3, seed=1, folder=tmp_path)
     assert found.differences == []

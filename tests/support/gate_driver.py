@@ -2,9 +2,10 @@
 
     python gate_driver.py STORE ACTION STEP|-
 
-ACTION: promote (every staged candidate), retire (every curated lesson), seed, re-embed,
-fold. The process leaves with code 9 at STEP, without any clean-up, as after kill -9;
-with STEP=BYTES no file may grow beyond so many bytes from there on.
+ACTION: promote (every staged candidate), together (the same in one batch), run (`--auto`),
+retire (every curated lesson), seed, re-embed, fold. The process leaves with code 9 at STEP,
+without any clean-up, as after kill -9; with STEP=BYTES no file may grow beyond so many bytes
+from there on.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from lessons_loop.promote.fold import fold_events
+from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.intake import take_in
 from lessons_loop.promote.rebuild import re_embed
 from lessons_loop.promote.records import Actor
+from lessons_loop.promote.run import RunOptions, run_gate
 from lessons_loop.promote.session import GateSession, open_gate
 from support.gate import HashEmbedder, lesson, promotion, retirement, settings
 
@@ -45,6 +48,15 @@ def promote(session: GateSession) -> None:
             session.apply(promotion(session, found))
 
 
+def together(session: GateSession) -> None:
+    with session.batch():
+        promote(session)
+
+
+def judge(session: GateSession) -> None:
+    run_gate(session, RunOptions(Mode.AUTO, Rules(min_users=1)))
+
+
 def retire(session: GateSession) -> None:
     for key in list(session.curated):
         session.apply(retirement(session, key))
@@ -67,6 +79,8 @@ def embed_again(session: GateSession) -> None:
 
 ACTIONS = {
     "promote": promote,
+    "together": together,
+    "run": judge,
     "retire": retire,
     "seed": seed,
     "fold": fold,
