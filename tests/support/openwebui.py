@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from lessons_loop.deploy.browser import Browser, Turn, open_browser
+from lessons_loop.deploy.install_ratings import install_ratings
 from lessons_loop.deploy.openwebui_client import OpenWebUI
+from lessons_loop.deploy.plugin_file import plugin_source
 from lessons_loop.deploy.processes import Child, free_port
 from lessons_loop.deploy.server import ADMIN_EMAIL, ServerSettings, start_server, wait_until_ready
 from lessons_loop.filter.embed import Embedder
@@ -26,6 +28,7 @@ from support.provider import Provider
 
 PASSWORD = "obviously-fake-1"
 PLUGIN = "lessons_filter"
+RATING_PLUGIN = "lessons_rating"
 MODEL = "fake-chat"
 VALVES: dict[str, object] = {"domains": "sql", "distill_enabled": True, "min_similarity": "0.3"}
 """The plugin's valves in the e2e tests, set before each."""
@@ -123,6 +126,11 @@ class Server:
         """Install the plugin, active and global, with exactly these valves."""
         self.admin.install_function(PLUGIN, "Lessons", source)
         self.admin.set_valves("functions", PLUGIN, valves)
+
+    def install_ratings(self) -> None:
+        """Install the rating plugin beside the filter, its valve at the default."""
+        install_ratings(self.admin, plugin_source(RATING_PLUGIN))
+        self.admin.set_valves("functions", RATING_PLUGIN, {})
 
     def user(self, name: str) -> OpenWebUI:
         """Return a client signed in as a user of that name, made on first use."""

@@ -1,0 +1,161 @@
+"""Thumbs in a real Open WebUI: given, flipped, removed, with a reason and a comment."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from lessons_loop.deploy.browser import Turn
+from lessons_loop.deploy.openwebui_client import OpenWebUI
+from lessons_loop.filter.events import Rating
+from lessons_loop.filter.inject import reference
+from lessons_loop.filter.models import Record
+from lessons_loop.filter.spool import Spool
+from lessons_loop.filter.store import staging_session
+from lessons_loop.filter.text import digest
+from support.openwebui import MODEL, PLUGIN, RATING_PLUGIN, Server, eventually
+
+GADGETS = "How do I count the gadgets in the warehouse?"
+
+
+class Page:
+    """What the chat page sends when somebody clicks a thumb under an answer."""
+
+    def __init__(self, client: OpenWebUI, turn: Turn) -> None:
+        self.client, self.turn = client, turn
+        self.feedback = ""
+
+    def rate(self, rating: int | None, **data: object) -> None:
+        """Click, or send the form below; a first click makes the feedback, later ones change it."""
+        meta = {"arena": False, "message_id": self.turn.message_id, "chat_id": self.turn.chat_id}
+        form = {"type": "rating", "data": {"rating": rating, "model_id": MODEL} | data}
+        where = f"/{self.feedback}" if self.feedback else ""
+        chat = {"chat": {"id": self.turn.chat_id}}
+        made = self.client.ask(
+            "POST",
+            f"/api/v1/evaluations/feedback{where}",
+            form | {"meta": meta | {"message_index": 2}, "snapshot": chat},
+        )
+        self.feedback = made["id"]
+
+    def delete(self, client: OpenWebUI | None = None) -> None:
+        """Delete the feedback."""
+        path = f"/api/v1/evaluations/feedback/{self.feedback}"
+        (client or self.client).ask("DELETE", path)
+
+
+def ratings(server: Server, turn: Turn) -> list[Rating]:
+    """Return the ratings of an answer, spooled and staged, the oldest first."""
+    Spool(server.paths).drain(seconds=20.0)
+    with staging_session(server.paths, 20.0) as client:
+        found = client.get_collection("sql-lessons-events", embedding_function=None).get(
+            where={"type": "rating"}
+        )
+    rows = zip(found["ids"], found["documents"], found["metadatas"], strict=True)
+    mine = [Rating.from_record(Record(i, d, dict(m))) for i, d, m in rows]
+    ref = digest("message", turn.message_id)
+    return sorted((one for one in mine if one.message_ref == ref), key=lambda one: one.at)
+
+
+def outcomes(server: Server, turn: Turn, number: int) -> list[str]:
+    """Wait for that many ratings of an answer; return their outcomes."""
+    found = eventually(lambda: len(rows := ratings(server, turn)) >= number and rows)
+    return [rating.outcome for rating in found]
+
+
+@pytest.fixture
+def rated(openwebui: Server) -> Server:
+    """A server with the rating plugin in its usual state."""
+    openwebui.install_ratings()
+    return openwebui
+
+
+def test_thumb_meets_the_used_event(rated: Server) -> None:
+    before = len(rated.usages())
+    page = Page(rated.admin, rated.ask(GADGETS))
+    usage = eventually(lambda: rated.usages()[before:])[-1]
+    page.rate(1)
+    (rating,) = eventually(lambda: ratings(rated, page.turn))
+    assert rating.message_ref == usage.message_ref
+    assert rating.user_ref == usage.user_ref and rating.chat_ref == usage.chat_ref
+    assert usage.model == MODEL
+
+
+def test_each_change_is_one_row(rated: Server) -> None:
+    page = Page(rated.admin, rated.ask(GADGETS))
+    for data in ({}, {"tags": ["warehouse"]}, {"tags": ["warehouse"], "details": {"rating": 9}}):
+        page.rate(1, **data)
+        outcomes(rated, page.turn, 1)
+    page.rate(-1, reason=None)
+    outcomes(rated, page.turn, 2)
+    page.rate(-1, reason="too_verbose", comment=f"lesson {'0a1b2c3d'} told too much")
+    outcomes(rated, page.turn, 3)
+    page.delete()
+    assert outcomes(rated, page.turn, 4) == ["up", "down", "down", "none"]
+    third = ratings(rated, page.turn)[2]
+    assert (third.reason, third.keys) == ("too_verbose", ("0a1b2c3d",))
+    assert "told too much" not in third.model_dump_json()
+
+
+def test_admin_deletes_what_a_user_rated(rated: Server) -> None:
+    ann = rated.user("ann")
+    page = Page(ann, rated.ask(GADGETS, client=ann))
+    page.rate(-1)
+    outcomes(rated, page.turn, 1)
+    page.delete(rated.admin)
+    assert outcomes(rated, page.turn, 2) == ["down", "none"]
+
+
+def test_user_deletes_all_his_feedback(rated: Server) -> None:
+    ann, ben = rated.user("ann"), rated.user("ben")
+    pages = [Page(user, rated.ask(GADGETS, client=user)) for user in (ann, ben)]
+    for page in pages:
+        page.rate(1)
+        outcomes(rated, page.turn, 1)
+    ann.ask("DELETE", "/api/v1/evaluations/feedbacks")
+    assert outcomes(rated, pages[0].turn, 2) == ["up", "none"]
+    assert outcomes(rated, pages[1].turn, 1) == ["up"]
+
+
+def test_opted_out_rater_leaves_nothing(rated: Server) -> None:
+    quiet = rated.user(f"quiet{uuid.uuid4().hex[:6]}")
+    quiet.set_user_valves(PLUGIN, {"contribute": False})
+    page = Page(quiet, rated.ask(GADGETS, client=quiet))
+    page.rate(1)
+    follow = Page(rated.admin, rated.ask(GADGETS))
+    follow.rate(1)  # heard after the one before
+    outcomes(rated, follow.turn, 1)
+    assert ratings(rated, page.turn) == []
+
+
+def test_rating_plugin_switched_off_leaves_nothing(rated: Server) -> None:
+    page = Page(rated.admin, rated.ask(GADGETS))
+    rated.admin.set_valves("functions", RATING_PLUGIN, {"enabled": False})
+    page.rate(1)
+    rated.admin.set_valves("functions", RATING_PLUGIN, {"enabled": True})
+    page.rate(-1)
+    assert outcomes(rated, page.turn, 1) == ["down"]
+
+
+def test_restart_keeps_what_was_noted(rated: Server) -> None:
+    page = Page(rated.admin, rated.ask(GADGETS))
+    page.rate(1)
+    outcomes(rated, page.turn, 1)
+    rated.restart()
+    page.client = rated.admin
+    page.rate(1)
+    page.delete()
+    assert outcomes(rated, page.turn, 2) == ["up", "none"]
+
+
+def test_named_lesson_is_the_one_that_was_shown(rated: Server) -> None:
+    before = len(rated.usages())
+    page = Page(rated.admin, rated.ask(GADGETS))
+    usage = eventually(lambda: rated.usages()[before:])[-1]
+    message: dict[str, Any] = rated.admin.stored_message(page.turn.chat_id, page.turn.message_id)
+    shown = message["sources"][0]["source"]["name"]
+    page.rate(-1, reason="not_factually_correct", comment=f"wrong: {shown}")
+    (rating,) = eventually(lambda: ratings(rated, page.turn))
+    assert rating.keys == (reference(usage.keys[0]),)
