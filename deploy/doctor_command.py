@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lessons_loop.deploy.install_command import Url
-from lessons_loop.promote.commands import LlmModel, LlmUrl
 from lessons_loop.promote.completion import complete_domain
-from lessons_loop.promote.options import AsJson, Embedding, LlmKey, StateDir
+from lessons_loop.promote.options import AsJson, Embedding, LlmKey, LlmModel, LlmUrl, StateDir
 
 if TYPE_CHECKING:
     from lessons_loop.deploy.doctor import Settings

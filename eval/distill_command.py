@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lessons_loop.promote.options import AsJson, LlmKey
+from lessons_loop.promote.options import AsJson, LlmKey, LlmModel, LlmUrl
 
 if TYPE_CHECKING:
     from lessons_loop.eval.distilling import Distilled, LabelledExchange
@@ -27,13 +27,6 @@ Exchanges = Annotated[
         help="JSON Lines: id, category, messages, label (should_emit, key_facts, forbidden).",
         show_default=False,
     ),
-]
-LlmUrl = Annotated[
-    str,
-    typer.Option(envvar="LESSONS_LLM_URL", help="OpenAI-compatible URL.", show_default=False),
-]
-LlmModel = Annotated[
-    str, typer.Option(envvar="LESSONS_LLM_MODEL", help="Model asked.", show_default=False)
 ]
 Seconds = Annotated[float, typer.Option(min=1, max=600, help="Seconds one answer may take.")]
 

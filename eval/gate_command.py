@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lessons_loop.promote.options import AsJson, Embedding, LlmKey
+from lessons_loop.promote.options import AsJson, Embedding, LlmKey, LlmModel, LlmUrl
 
 if TYPE_CHECKING:
     from lessons_loop.eval.gating import Judged, Judging, LabelledCandidate
@@ -25,17 +25,6 @@ Candidates = Annotated[
         " its neighbours), label (promote or reject), reason.",
         show_default=False,
     ),
-]
-LlmUrl = Annotated[
-    str,
-    typer.Option(
-        envvar="LESSONS_LLM_URL",
-        help="OpenAI-compatible URL of a reviewer for what no rule stops.",
-        show_default=False,
-    ),
-]
-LlmModel = Annotated[
-    str, typer.Option(envvar="LESSONS_LLM_MODEL", help="Model that reviews.", show_default=False)
 ]
 
 

@@ -37,6 +37,7 @@ from lessons_loop.promote.cases import Case, Casebook
 from lessons_loop.promote.gate import Rules
 from lessons_loop.promote.groups import Group
 from lessons_loop.promote.judge import PairJudge
+from lessons_loop.promote.past import Precedent
 from lessons_loop.promote.records import Archived, Decision, Neighbour
 from lessons_loop.promote.run import Reviewer
 from lessons_loop.promote.similarity import RELATED, level_of, nearest
@@ -169,6 +170,9 @@ class _LooseCasebook(Casebook):
 
     def earlier(self, lesson: Lesson) -> tuple[Archived, ...]:
         return ()
+
+    def before(self, group: Group, earlier: Sequence[Archived]) -> Precedent | None:
+        return None
 
     def decisions(self, keys: Iterable[str]) -> list[dict[str, Any]]:
         return []

@@ -8,24 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from lessons_loop.promote.options import AsJson, Embedding, LlmKey
+from lessons_loop.promote.options import AsJson, Embedding, LlmKey, LlmModel, LlmUrl
 
 Pairs = Annotated[
     Path,
     typer.Option(
         "--pairs", help="JSON Lines: id, a (curated), b (new), label, relation.", show_default=False
     ),
-]
-LlmUrl = Annotated[
-    str,
-    typer.Option(
-        envvar="LESSONS_LLM_URL",
-        help="OpenAI-compatible URL of a judge for related pairs.",
-        show_default=False,
-    ),
-]
-LlmModel = Annotated[
-    str, typer.Option(envvar="LESSONS_LLM_MODEL", help="Model that judges.", show_default=False)
 ]
 Threshold = Annotated[
     float, typer.Option(min=0.5, max=1.0, help="Cosine from which a repetition is a duplicate.")

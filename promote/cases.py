@@ -14,6 +14,7 @@ from lessons_loop.promote.findings import Finding
 from lessons_loop.promote.gate import RELATION_REASONS, Rules, Situation, examine, judge
 from lessons_loop.promote.groups import Group
 from lessons_loop.promote.judge import Judgement, PairJudge, relation_after
+from lessons_loop.promote.past import Precedent, Precedents, keys_of
 from lessons_loop.promote.records import Archived, Neighbour, Verdict
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.similarity import (
@@ -58,8 +59,7 @@ class Casebook:
     def __init__(self, session: GateSession, rules: Rules) -> None:
         self.session = session
         self.rules = rules
-        self._decisions: dict[int, tuple[str, dict[str, Any]]] | None = None
-        """By ledger line: the lesson decided on, and the decision."""
+        self.precedents = Precedents(session, rules.dup_threshold)
 
     @property
     def compares(self) -> bool:
@@ -78,12 +78,13 @@ class Casebook:
     def case(self, group: Group, near: Neighbour | None = None) -> Case:
         """Judge a group against curated and archive as they stand now; `near`: as judged."""
         earlier = self.earlier(group.lesson)
-        situation = Situation(near or self.neighbour(group.lesson), earlier, self.compares)
+        before = self.before(group, earlier)
+        situation = Situation(near or self.neighbour(group.lesson), before, self.compares)
         verdict = judge(group, situation, self.rules)
         if verdict.neighbour is None:
             verdict = replace(verdict, neighbour=situation.neighbour)
         findings = examine(group.lesson, group.candidates, self.rules)
-        keys = {group.key, *(row.lesson.key for row in earlier)}
+        keys = keys_of(group) | {row.lesson.key for row in earlier}
         return Case(group, verdict, findings, tuple(self.decisions(keys)))
 
     def judged(self, case: Case, judge: PairJudge) -> Case:
@@ -161,24 +162,10 @@ class Casebook:
             if repeats(lesson, row.lesson, float(cosine), self.rules.dup_threshold):
                 yield row
 
+    def before(self, group: Group, earlier: Sequence[Archived]) -> Precedent | None:
+        """Return the earlier decision that stands against a group."""
+        return self.precedents.find(group, earlier)
+
     def decisions(self, keys: Iterable[str]) -> list[dict[str, Any]]:
         """Return the decisions on these lessons, oldest first, and what put them out of use."""
-        if self._decisions is None:
-            self._decisions = {}
-            for entry in self.session.ledger.entries():
-                plain = {
-                    "n": entry.n,
-                    "at": entry.at,
-                    "action": entry.action.value,
-                    "actor": entry.actor.name or entry.actor.model or entry.actor.kind,
-                    "reason": entry.reason,
-                }
-                self._decisions[entry.n] = entry.key, plain
-        wanted = set(keys)
-        rows = self.session.archive.values()
-        put_out = {row.ledger_ref: row.reason for row in rows if row.lesson.key in wanted}
-        return [
-            decision if key in wanted else decision | {"reason": put_out[n]}
-            for n, (key, decision) in sorted(self._decisions.items())
-            if key in wanted or n in put_out
-        ]
+        return self.precedents.past.decisions(keys, self.session.archive)

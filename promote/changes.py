@@ -65,7 +65,7 @@ def promote_change(found: Resolution, vectors: Vectors) -> Change:
         since=found.at,
         supersedes=found.replaces.key if found.replaces else "",
     )
-    gone = [_retired(found.replaces, row.key, found)] if found.replaces else []
+    gone = [retired(found.replaces, row.key, found)] if found.replaces else []
     return Change(
         action=Action.SUPERSEDE if found.replaces else Action.PROMOTE,
         key=row.key,
@@ -75,7 +75,7 @@ def promote_change(found: Resolution, vectors: Vectors) -> Change:
         put=(row,),
         vectors=vectors,
         remove=(found.replaces.key,) if found.replaces else (),
-        archive=(*gone, *_merged(found, row.key)),
+        archive=(*gone, *merged(found, row.key)),
         staged=found.group.staged,
     )
 
@@ -98,7 +98,7 @@ def duplicate_change(found: Resolution, old: Curated) -> Change:
         actor=found.verdict.actor,
         payload=payload_of(found),
         put=(row,),
-        archive=tuple(_merged(found, old.key)),
+        archive=tuple(merged(found, old.key)),
         staged=found.group.staged,
     )
 
@@ -126,26 +126,7 @@ def archive_change(found: Resolution) -> Change:
         reason=row.reason,
         actor=found.verdict.actor,
         payload=payload_of(found),
-        archive=(row, *_merged(found, lesson.key)),
-        staged=found.group.staged,
-    )
-
-
-def withdraw_change(row: Curated, found: Resolution) -> Change:
-    """Return the change that takes a curated lesson out of use, rejected from now on."""
-    reason = f"withdrawn from curated: {mask_through(found.verdict.reason)}"
-    rejected = row.lesson.model_copy(update={"status": Status.REJECTED})
-    return Change(
-        action=Action.RETIRE,
-        key=row.key,
-        reason=reason,
-        actor=found.verdict.actor,
-        payload=payload_of(found) | {"curated": masked_values(row.model_dump(mode="json"))},
-        remove=(row.key,),
-        archive=(
-            Archived(lesson=rejected, reason=reason, at=found.at, curated=row),
-            *_merged(found, row.key),
-        ),
+        archive=(row, *merged(found, lesson.key)),
         staged=found.group.staged,
     )
 
@@ -254,7 +235,8 @@ def masked_values(value: Any) -> Any:
     return value
 
 
-def _retired(old: Curated, by: str, found: Resolution) -> Archived:
+def retired(old: Curated, by: str, found: Resolution) -> Archived:
+    """Return the row of a curated lesson that another one replaces."""
     return Archived(
         lesson=old.lesson.model_copy(update={"status": Status.SUPERSEDED}),
         reason=f"superseded by {by[:12]}: {mask_through(found.verdict.reason)}",
@@ -263,7 +245,7 @@ def _retired(old: Curated, by: str, found: Resolution) -> Archived:
     )
 
 
-def _merged(found: Resolution, into: str) -> list[Archived]:
+def merged(found: Resolution, into: str) -> list[Archived]:
     """Return rows that close the held wordings which now stand in another one."""
     closed = [row for row in found.group.held if row.lesson.key != into]
     return [

@@ -1,48 +1,49 @@
-"""The gate's commands: promote, reject, candidates, show.
+"""`lessons promote`: the gate's run over all candidates, or a person's word on some.
 
-Without ids `promote` runs over all candidates. Without a mode it is a preview:
-the verdicts are shown and nothing is written.
+Without a mode a run is a preview: the verdicts are shown and nothing is written.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lessons_loop.filter.errors import LessonsError
-from lessons_loop.promote.completion import complete_domain, complete_id
-from lessons_loop.promote.options import AsJson, DryRun, Embedding, LlmKey, StateDir, Store
+from lessons_loop.promote import commands_decide, commands_read
+from lessons_loop.promote.decay_options import (
+    DemoteStale,
+    JudgeByTools,
+    MinHits,
+    MinSuccessRate,
+)
+from lessons_loop.promote.gate_options import (
+    AllowHost,
+    Domain,
+    Reason,
+    Reviewer,
+    Supersede,
+    given_reason,
+    given_reviewer,
+)
+from lessons_loop.promote.options import (
+    AsJson,
+    DryRun,
+    Embedding,
+    LlmKey,
+    LlmModel,
+    LlmUrl,
+    StateDir,
+    Store,
+)
 
-if TYPE_CHECKING:
-    from lessons_loop.promote.command_runs import GateFlags
-
-Domain = Annotated[
-    str,
-    typer.Option(envvar="LESSONS_DOMAIN", help="One domain.", autocompletion=complete_domain),
-]
 Threshold = Annotated[
     float, typer.Option(min=0.5, max=1.0, help="Cosine from which a repetition is a duplicate.")
 ]
-AllowHost = Annotated[
-    list[str] | None,
-    typer.Option(help="Host a lesson may name; repeatable, or comma list in LESSONS_ALLOW_HOSTS."),
-]
-Ids = Annotated[
-    list[str],
-    typer.Argument(help="Ids, or their first six characters or more.", autocompletion=complete_id),
-]
-Id = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID", help="Id, or its first six characters.", autocompletion=complete_id
-    ),
-]
-Reason = Annotated[str, typer.Option(help="Why; required with ids, kept in the ledger.")]
 
 
 class ReviewBy(StrEnum):
@@ -55,19 +56,7 @@ class ReviewBy(StrEnum):
 PromoteIds = Annotated[
     list[str] | None, typer.Argument(help="Promote these; without ids: judge all candidates.")
 ]
-Supersede = Annotated[
-    str,
-    typer.Option(help="Id of the curated lesson it replaces.", autocompletion=complete_id),
-]
 ReviewFlag = Annotated[ReviewBy | None, typer.Option(help="Who reviews.")]
-LlmUrl = Annotated[
-    str,
-    typer.Option(
-        envvar="LESSONS_LLM_URL",
-        help="OpenAI-compatible URL: reviews, and compares related lessons.",
-    ),
-]
-LlmModel = Annotated[str, typer.Option(envvar="LESSONS_LLM_MODEL", help="Model that reviews.")]
 Auto = Annotated[
     bool, typer.Option("--auto", help="Promote what no rule stands against, unreviewed.")
 ]
@@ -81,16 +70,16 @@ Unattended = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the gate's commands to an app."""
+    commands_read.register(app)
     app.command("promote")(promote)
-    app.command("reject")(reject)
-    app.command("candidates")(candidates)
-    app.command("show")(show)
+    commands_decide.register(app)
 
 
 def promote(
     store: Store = "",
     ids: PromoteIds = None,
     reason: Reason = "",
+    reviewer: Reviewer = "",
     supersede: Supersede = "",
     domain: Domain = "sql",
     state_dir: StateDir = None,
@@ -105,94 +94,41 @@ def promote(
     min_users: MinUsers = 2,
     unattended: Unattended = False,
     allow_host: AllowHost = None,
+    demote_stale: DemoteStale = False,
+    min_hits: MinHits = 3,
+    min_success_rate: MinSuccessRate = 0.5,
+    judge_by_tools: JudgeByTools = False,
     as_json: AsJson = False,
 ) -> None:
     """Judge all candidates, or promote the ones you name.
 
     Without --review, --auto or --unattended it is a preview: nothing is written.
     --unattended alone lets the rules reject, hold and count repeats, and promotes nothing.
+    Exit code 3: a run with --review or --auto left lessons that wait for a person; with
+    --unattended that is 0.
 
     Example: lessons promote --review human
     """
     mode = _mode_name(review, auto, unattended)
     _check_usage(mode, ids or [], reason, supersede)
+    if ids and demote_stale:
+        raise typer.BadParameter("--demote-stale looks at all lessons: leave out the ids")
+    name = given_reviewer(reviewer)
     _require_model(mode, llm_url, llm_model)
     _require_terminal(mode)
-    from lessons_loop.promote.command_runs import GateFlags, decide_named, run_over_all
+    from lessons_loop.promote.command_runs import GateFlags, run_over_all
+    from lessons_loop.promote.decay import DecayRules
 
     place = (store, domain, state_dir, embedding, dry_run)
-    flags = GateFlags(*place, dup_threshold, min_users, allow_host, as_json)
+    flags = GateFlags(*place, dup_threshold, min_users, allow_host, as_json, unattended, name)
+    rules = DecayRules(min_hits, min_success_rate, judge_by_tools)
+    flags = replace(flags, decay=rules if demote_stale else None, by_tools=judge_by_tools)
     if ids:
-        decide_named(flags, ids, "promote", reason, supersede)
+        from lessons_loop.promote.decide_runs import decide_named
+
+        decide_named(flags, ids, ("promote", given_reason(reason), name), supersede)
     else:
         run_over_all(flags, mode, (llm_url, llm_model, llm_api_key))
-
-
-def reject(
-    ids: Ids,
-    store: Store = "",
-    reason: Reason = "",
-    domain: Domain = "sql",
-    state_dir: StateDir = None,
-    embedding: Embedding = "",
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
-    """Reject candidates or held lessons, or withdraw a curated one.
-
-    A withdrawn lesson is recalled no more; the same advice, learned again, waits for a person.
-
-    Example: lessons reject 3f2a9c --reason "true for one customer only"
-    """
-    from lessons_loop.promote.command_runs import decide_named
-
-    _require_reason(reason)
-    decide_named(
-        _flags(store, domain, state_dir, embedding, dry_run, as_json), ids, "reject", reason
-    )
-
-
-def candidates(
-    store: Store = "",
-    domain: Domain = "sql",
-    state_dir: StateDir = None,
-    embedding: Embedding = "",
-    as_json: AsJson = False,
-) -> None:
-    """List the candidates and held lessons that wait.
-
-    Example: lessons candidates --domain sql
-    """
-    from lessons_loop.promote.command_runs import list_all
-
-    list_all(_flags(store, domain, state_dir, embedding, False, as_json))
-
-
-def show(
-    id_: Id,
-    store: Store = "",
-    domain: Domain = "sql",
-    state_dir: StateDir = None,
-    embedding: Embedding = "",
-    as_json: AsJson = False,
-) -> None:
-    """Show one lesson with its evidence and every decision.
-
-    It tells the nearest curated lesson, too, and what the rules say.
-
-    Example: lessons show 3f2a9c
-    """
-    from lessons_loop.promote.command_runs import show_one
-
-    show_one(_flags(store, domain, state_dir, embedding, False, as_json), id_)
-
-
-def _flags(
-    store: str, domain: str, state_dir: Path | None, embedding: str, dry_run: bool, as_json: bool
-) -> GateFlags:
-    from lessons_loop.promote.command_runs import GateFlags
-
-    return GateFlags(store, domain, state_dir, embedding, dry_run, as_json=as_json)
 
 
 def _mode_name(review: ReviewBy | None, auto: bool, unattended: bool) -> str:
@@ -219,12 +155,7 @@ def _check_usage(mode: str, ids: Sequence[str], reason: str, supersede: str) -> 
     if ids and mode != "none":
         raise typer.BadParameter("with ids you decide: leave out --review, --auto, --unattended")
     if ids:
-        _require_reason(reason)
-
-
-def _require_reason(reason: str) -> None:
-    if not reason.strip():
-        raise typer.BadParameter("give --reason TEXT: a decision without a reason is none")
+        given_reason(reason)
 
 
 def _require_model(mode: str, url: str, model: str) -> None:

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from lessons_loop.filter.models import Candidate, Lesson, Status
+from lessons_loop.filter.models import Candidate, Lesson
 from lessons_loop.promote.evidence_check import check_evidence
 from lessons_loop.promote.findings import Finding, Severity
 from lessons_loop.promote.groups import Group, count_users
 from lessons_loop.promote.lint import lint
-from lessons_loop.promote.records import Actor, Archived, Decision, Neighbour, Verdict
+from lessons_loop.promote.records import Actor, Decision, Neighbour, Verdict
 from lessons_loop.promote.similarity import (
     CONFLICT,
     DUP_THRESHOLD,
@@ -63,8 +63,8 @@ class Situation:
 
     neighbour: Neighbour | None = None
     """The curated lesson that matters most, None when there is none near."""
-    earlier: tuple[Archived, ...] = ()
-    """Rejected or retired lessons that say the same, newest last."""
+    before: tuple[str, str] | None = None
+    """Rule and sentence of an earlier decision that stands against it."""
     compared: bool = True
     """False: no embedder, so nearness is unknown."""
 
@@ -123,23 +123,18 @@ def _by_neighbour(situation: Situation, rules: Rules) -> Verdict | None:
 
 
 def _by_history(situation: Situation) -> Verdict | None:
-    if not situation.earlier:
+    if situation.before is None:
         return None
-    return _verdict(Decision.HOLD, "seen-before", _fate(situation.earlier[-1]), situation)
+    return _verdict(Decision.HOLD, *situation.before, situation)
 
 
 def _with_history(verdict: Verdict, situation: Situation) -> Verdict:
     """Return the verdict; where another rule holds, it tells of the earlier decision too."""
-    told = verdict.decision is not Decision.HOLD or verdict.rule == "seen-before"
-    if told or not situation.earlier:
+    before = situation.before
+    told = verdict.decision is not Decision.HOLD or before is None or verdict.rule == before[0]
+    if told or before is None:
         return verdict
-    reason = f"{verdict.reason}; it repeats a lesson that {_fate(situation.earlier[-1])}"
-    return replace(verdict, reason=reason)
-
-
-def _fate(row: Archived) -> str:
-    word = "rejected" if row.status is Status.REJECTED else f"retired ({row.status.value})"
-    return f"was {word} on {row.at[:10]}: {row.reason}"
+    return replace(verdict, reason=f"{verdict.reason}; seen before: {before[1]}")
 
 
 def _by_sightings(group: Group, rules: Rules) -> Verdict | None:
@@ -149,7 +144,11 @@ def _by_sightings(group: Group, rules: Rules) -> Verdict | None:
     if users >= rules.min_users:
         return None
     part = f" ({some} showed a part of it)" if some > users else ""
-    reason = f"shown by {users} user(s) in separate chats{part}, {rules.min_users} needed"
+    lower = f", or a run with --min-users {users}" if users else ""
+    reason = (
+        f"shown by {users} user(s) in separate chats{part}, {rules.min_users} needed; "
+        f"a person may: `lessons promote {group.key[:12]} --reason TEXT`{lower}"
+    )
     return _verdict(Decision.HOLD, "min-users", reason)
 
 

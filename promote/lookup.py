@@ -6,18 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lessons_loop.filter.errors import EmbedError, InvalidLesson
+from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.models import Curated, Status
 from lessons_loop.promote.cases import Case, Casebook
-from lessons_loop.promote.changes import Resolution, withdraw_change
-from lessons_loop.promote.clock import iso
 from lessons_loop.promote.gate import Rules
 from lessons_loop.promote.gathering import Progress, gather, no_progress
 from lessons_loop.promote.groups import Group
-from lessons_loop.promote.lint import blocking
-from lessons_loop.promote.records import Actor, Archived, Decision, Verdict
-from lessons_loop.promote.run import apply_resolution
-from lessons_loop.promote.run_report import Outcome
+from lessons_loop.promote.records import Archived
 from lessons_loop.promote.session import GateSession
 
 LEAST_PREFIX = 6
@@ -87,6 +82,43 @@ def find_rejectable(listing: Listing, prefix: str) -> Group:
     return next((group for group in waiting if group.key == lesson.key), Group(lesson, ()))
 
 
+def find_holdable(listing: Listing, prefix: str) -> Group:
+    """Return what a hold names; raise InvalidLesson, for a curated lesson with what to do."""
+    rows = [key for key in listing.book.session.curated if key.startswith(prefix)]
+    if rows and not any(_fits(group, prefix) for group in listing.groups):
+        raise InvalidLesson(f"lesson {prefix} is curated: `lessons demote` takes it out of use")
+    return find_waiting(listing, prefix)
+
+
+def find_revivable(listing: Listing, prefix: str) -> Group:
+    """Return the lesson out of use an id names, with what waits of it; raise InvalidLesson."""
+    session = listing.book.session
+    rows = [row for row in session.archive.values() if row.lesson.key.startswith(prefix)]
+    latest = {row.lesson.key: row for row in sorted(rows, key=lambda row: row.ledger_ref)}
+    if not latest:
+        if any(_fits(group, prefix) for group in listing.groups):
+            raise InvalidLesson(f"lesson {prefix} was never decided on: `lessons promote` does it")
+        curated = [row for key, row in session.curated.items() if key.startswith(prefix)]
+        return Group(only(curated, prefix, "stale, rejected, superseded or held lesson").lesson, ())
+    row = only(list(latest.values()), prefix, "lesson")
+    waiting = next((one for one in listing.groups if one.key == row.lesson.key), None)
+    return waiting or _from_archive(row)
+
+
+def find_demotable(session: GateSession, prefix: str) -> Group:
+    """Return the curated lesson an id names, or a stale one; raise InvalidLesson."""
+    curated = {key: row.lesson for key, row in session.curated.items() if key.startswith(prefix)}
+    stale = {
+        row.lesson.key: row.lesson
+        for row in session.archive.values()
+        if row.status is Status.STALE and row.lesson.key.startswith(prefix)
+    }
+    lessons = list((stale | curated).values())
+    if not lessons and any(row.lesson.key.startswith(prefix) for row in session.archive.values()):
+        raise InvalidLesson(f"lesson {prefix} is not curated: `lessons show {prefix}` says what is")
+    return Group(only(lessons, prefix, "curated lesson"), ())
+
+
 def find_curated(session: GateSession, prefix: str) -> Curated:
     """Return the one curated lesson an id names; raise InvalidLesson."""
     check_prefix(prefix)
@@ -120,66 +152,3 @@ def _fits(group: Group, prefix: str) -> bool:
 
 def _from_archive(row: Archived) -> Group:
     return Group(row.lesson, row.all_sightings, (), (row,))
-
-
-def decide(
-    session: GateSession,
-    prefixes: Sequence[str],
-    verdict: tuple[Decision, str, Actor],
-    rules: Rules,
-    supersede: str = "",
-) -> list[Outcome]:
-    """Carry a person's decision out on named lessons; all names are checked first.
-
-    Rules may be overruled, and the ledger keeps which; secrets and hidden characters
-    may not. Raises InvalidLesson, EmbedError, StoreError.
-    """
-    for prefix in prefixes:
-        check_prefix(prefix)
-    listing = list_waiting(session, rules)
-    find = find_rejectable if verdict[0] is Decision.REJECT else find_waiting
-    groups = {group.key: group for group in (find(listing, one) for one in prefixes)}
-    replaces = find_curated(session, supersede) if supersede else None
-    cases = [listing.book.case(group) for group in groups.values()]
-    if verdict[0] is Decision.PROMOTE:
-        _refuse_unpromotable(session, cases)
-    return [_decide_one(session, case, verdict, replaces) for case in cases]
-
-
-def _refuse_unpromotable(session: GateSession, cases: Sequence[Case]) -> None:
-    if session.embedder is None:
-        raise EmbedError("no embedder: set LESSONS_EMBEDDING, nothing is promoted without one")
-    for case in cases:
-        key = case.group.key
-        if bad := blocking(case.findings):
-            raise InvalidLesson(f"lesson {key[:12]} cannot be promoted: {bad[0].sentence}")
-        if key in session.curated:
-            raise InvalidLesson(
-                f"lesson {key[:12]} is curated already: `lessons reject` withdraws it"
-            )
-
-
-def _decide_one(
-    session: GateSession,
-    case: Case,
-    wanted: tuple[Decision, str, Actor],
-    replaces: Curated | None,
-) -> Outcome:
-    decision, reason, actor = wanted
-    leaving = session.curated.get(case.group.key) if decision is Decision.REJECT else None
-    rule = "withdrawn" if leaving else "person"
-    verdict = Verdict(decision, rule, reason, actor, case.verdict.neighbour)
-    found = Resolution(
-        group=case.group,
-        verdict=verdict,
-        findings=case.findings,
-        at=iso(session.now()),
-        by_rules=case.verdict,
-        replaces=replaces,
-        history=case.history,
-    )
-    if leaving:
-        session.apply(withdraw_change(leaving, found))
-    else:
-        apply_resolution(session, found)
-    return Outcome(case, verdict, case.group.lesson)

@@ -48,6 +48,17 @@ Embedding = Annotated[
         help="openai:MODEL@URL or sentence-transformers:NAME_OR_FOLDER.",
     ),
 ]
+LlmUrl = Annotated[
+    str,
+    typer.Option(
+        envvar="LESSONS_LLM_URL",
+        show_default=False,
+        help="OpenAI-compatible URL of a language model.",
+    ),
+]
+LlmModel = Annotated[
+    str, typer.Option(envvar="LESSONS_LLM_MODEL", show_default=False, help="Its name there.")
+]
 LlmKey = Annotated[
     str,
     typer.Option(

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from lessons_loop.filter.models import Candidate, Curated, Lesson
+from lessons_loop.filter.models import Candidate
 from lessons_loop.promote.cases import Case
+from lessons_loop.promote.decay_render import decay_lines
 from lessons_loop.promote.gate import Mode
-from lessons_loop.promote.hidden import reveal
-from lessons_loop.promote.masking import mask_through
-from lessons_loop.promote.records import Archived, Decision, Neighbour
+from lessons_loop.promote.records import Decision, Neighbour
 from lessons_loop.promote.run_report import Outcome, RunReport
+from lessons_loop.promote.showing import WIDTH as WIDTH
+from lessons_loop.promote.showing import make_console as make_console
+from lessons_loop.promote.showing import plain as plain
 from lessons_loop.promote.similarity import UNRELATED
 
-WIDTH = 80
-LEAST_WIDTH = 40
 _FOLDING = Console(width=WIDTH)
 _LABEL = re.compile(r"\S[^:]{0,8}:\s+|\s+(?:\| )?|[a-z ]{13} (?=[0-9a-f]{12} )")
 """What stands before the text of a line; folded lines go on below the text."""
@@ -36,6 +34,8 @@ _WOULD = {
     Decision.REJECT: "would reject",
     Decision.DUPLICATE: "would fold",
     Decision.SKIP: "would leave",
+    Decision.DEMOTE: "would demote",
+    Decision.REVIVE: "would revive",
 }
 _DID = {
     Decision.PROMOTE: "promoted",
@@ -43,15 +43,9 @@ _DID = {
     Decision.REJECT: "rejected",
     Decision.DUPLICATE: "duplicate",
     Decision.SKIP: "left",
+    Decision.DEMOTE: "demoted",
+    Decision.REVIVE: "revived",
 }
-
-
-def make_console() -> Console:
-    """Return a console for stdout: as wide as the terminal or COLUMNS, at most 80 columns."""
-    found = Console(highlight=False, markup=False, emoji=False)
-    known = found.is_terminal or os.environ.get("COLUMNS", "").isdigit()
-    width = min(max(found.width, LEAST_WIDTH), WIDTH) if known else WIDTH
-    return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:
@@ -72,11 +66,6 @@ def folded(line: str, width: int) -> list[str]:
     texts = [piece.plain.rstrip() for piece in pieces] or [""]
     first = f"{line[:indent]}{texts[0]}".rstrip()
     return [first, *(" " * indent + text for text in texts[1:])]
-
-
-def plain(text: str) -> str:
-    """Return text fit for one line: secrets masked, hidden characters written out."""
-    return re.sub(r"[\n\t]", " ", reveal(mask_through(text)))
 
 
 def marked(text: str, words: Iterable[str]) -> str:
@@ -133,74 +122,13 @@ def neighbour_lines(near: Neighbour | None) -> list[str]:
 def decision_line(decision: dict[str, Any]) -> str:
     """Return one earlier decision; a rule that decided stands in its reason already."""
     actor = str(decision["actor"])
-    reason = str(decision["reason"]).removeprefix(f"{actor}: ")
+    reason = str(decision["reason"]).removeprefix(f"{actor}: ").removeprefix("person: ")
+    model = f" ({plain(str(decision['model']))})" if decision.get("model") else ""
+    run = f", run {plain(str(decision['run']))}" if decision.get("run") else ""
     return (
-        f"decided:   {decision['at']} {decision['action']} by {actor}: "
-        f"{plain(reason)} (ledger line {decision['n']})"
+        f"decided:   {decision['at']} {decision['action']} by {plain(actor)}{model}: "
+        f"{plain(reason)} (ledger line {decision['n']}{run})"
     )
-
-
-def curated_lines(row: Curated, decisions: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a curated lesson with its counters and decisions."""
-    return [
-        *_lesson_lines(row.lesson, "curated"),
-        f"since:     {row.since}",
-        f"counted:   {row.occurrences} sightings, {row.distinct_users} users, {row.hits} hits",
-        *([f"replaces:  {row.supersedes[:12]}"] if row.supersedes else []),
-        *(decision_line(decision) for decision in decisions),
-    ]
-
-
-def archived_lines(row: Archived, decisions: Sequence[dict[str, Any]]) -> list[str]:
-    """Return an archived lesson with its proof and decisions."""
-    lines = [*_lesson_lines(row.lesson, row.status.value), f"reason:    {plain(row.reason)}"]
-    for seen in row.all_sightings[:3]:
-        lines += evidence_lines(seen)
-    return [*lines, *(decision_line(decision) for decision in decisions)]
-
-
-def _lesson_lines(lesson: Lesson, status: str) -> list[str]:
-    return [
-        f"id:        {lesson.key}",
-        f"status:    {status}",
-        f"lesson:    {plain(lesson.text)}",
-        f"kind:      {lesson.kind.value}",
-        f"trigger:   {plain(lesson.trigger)}",
-        f"tags:      {plain(', '.join(lesson.tags)) or '-'}",
-        f"source:    {plain(lesson.source)}",
-    ]
-
-
-def waiting_table(cases: Sequence[Case], width: int = WIDTH) -> Table:
-    """Return what waits for a decision as a table of `width` columns."""
-    table = Table(box=None, pad_edge=False, header_style="bold", width=width)
-    for name, width in (("id", 12), ("kind", 10), ("seen", 4), ("users", 5), ("relation", 9)):
-        table.add_column(name, width=width, min_width=width, no_wrap=True, overflow="crop")
-    table.add_column("text", ratio=1, no_wrap=True, overflow="ellipsis")
-    for case in cases:
-        row = waiting_row(case)
-        cells = ("id", "kind", "sightings", "users", "relation", "text")
-        table.add_row(*(Text(str(row[name])) for name in cells))
-    return table
-
-
-def waiting_row(case: Case) -> dict[str, Any]:
-    """Return one waiting lesson as plain values."""
-    group, near = case.group, case.verdict.neighbour
-    related = near.relation if near and near.relation != UNRELATED else "-"
-    return {
-        "id": group.key[:12],
-        "key": group.key,
-        "status": "candidate" if group.staged else "held",
-        "kind": group.lesson.kind.value,
-        "sightings": group.sightings,
-        "users": group.users,
-        "relation": related if case.verdict.rule != "no-embedder" else "?",
-        "text": plain(group.lesson.text),
-        "trigger": plain(group.lesson.trigger),
-        "verdict": case.verdict.decision.value,
-        "rule": case.verdict.rule,
-    }
 
 
 def outcome_lines(outcome: Outcome, *, would: bool) -> list[str]:
@@ -218,7 +146,8 @@ def report_lines(report: RunReport) -> list[str]:
     """Return the closing lines of a run."""
     would = report.dry_run or report.mode is Mode.NONE
     counted = ", ".join(_counted(report)) or "nothing to do"
-    lines = [
+    lines = decay_lines(report.decay, would=would) if report.decay else []
+    lines += [
         f"{report.domain}, run {report.run}: {_looked_at(report)}",
         f"if carried out: {counted}" if would and _counted(report) else counted,
     ]
@@ -241,7 +170,7 @@ def _counted(report: RunReport) -> list[str]:
     said = {
         "skipped": "left undecided {}",
         "not_reviewed": "not reviewed {}",
-        "folded": f"usage of {_many(report.folded, 'answer')} counted",
+        "folded": f"{_many(report.folded, 'event')} of use and rating counted",
         "unreadable": f"{_many(report.unreadable, 'unreadable row')} in staging",
     }
     counts = report.counts().items()

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.filter.models import Candidate, Evidence, EvidenceKind, Status
+from lessons_loop.filter.models import Candidate, Evidence, EvidenceKind
 from lessons_loop.promote.gate import Rules, Situation, judge
 from lessons_loop.promote.groups import Group, count_users
 from lessons_loop.promote.records import Decision, Neighbour, Verdict
-from support.gate import archived, candidate, curated, lesson
+from support.gate import candidate, curated, lesson
 from support.judging import OTHER, SOUND, sightings
 
 FORGED = Evidence(
@@ -82,18 +82,24 @@ def test_without_embedder_nothing_is_promoted() -> None:
     assert (found.decision, found.rule) == (Decision.SKIP, "no-embedder")
 
 
-def test_earlier_rejection_holds_with_its_reason() -> None:
-    before = archived(lesson(SOUND), Status.REJECTED, reason="true on Mondays only")
-    found = verdict(group(*sightings(SOUND, 4)), Situation(earlier=(before,)))
+def test_earlier_decision_holds_with_its_reason() -> None:
+    before = ("seen-before", "rejected once: true on Mondays only")
+    found = verdict(group(*sightings(SOUND, 4)), Situation(before=before))
     assert (found.decision, found.rule) == (Decision.HOLD, "seen-before")
     assert "true on Mondays only" in found.reason
 
 
-def test_other_hold_tells_of_earlier_retirement_too() -> None:  # T-12
-    before = archived(lesson(SOUND), Status.SUPERSEDED, reason="superseded by 3f2a9c")
-    found = verdict(group(*sightings(SOUND, 1)), replace(near("conflict"), earlier=(before,)))
+def test_other_hold_tells_of_earlier_decision_too() -> None:  # T-12
+    before = ("seen-before", "was retired (superseded): superseded by 3f2a9c")
+    found = verdict(group(*sightings(SOUND, 1)), replace(near("conflict"), before=before))
     assert (found.decision, found.rule) == (Decision.HOLD, "conflict")
-    assert "repeats a lesson that was retired (superseded)" in found.reason
+    assert "was retired (superseded)" in found.reason
+
+
+def test_min_users_hold_names_the_next_step() -> None:
+    found = verdict(group(*sightings(SOUND, 1)), Situation())
+    key = lesson(SOUND).key[:12]
+    assert f"lessons promote {key} --reason" in found.reason and "--min-users 1" in found.reason
 
 
 def test_unsafe_advice_is_held_whoever_saw_it() -> None:

@@ -13,8 +13,8 @@ from lessons_loop.filter.events import Usage
 from lessons_loop.filter.llm import HttpModel
 from lessons_loop.filter.models import Lesson, Status
 from lessons_loop.promote.cases import Case
+from lessons_loop.promote.decide import Wanted, decide
 from lessons_loop.promote.gate import Mode, Rules
-from lessons_loop.promote.lookup import decide
 from lessons_loop.promote.records import Action, Decision
 from lessons_loop.promote.review import ModelReviewer
 from lessons_loop.promote.run import Review, RunOptions, run_gate
@@ -191,7 +191,7 @@ def test_rejected_lesson_comes_back_held_with_history(root: Path) -> None:
     fill(root, *sightings(SOUND, 1))
     with gate(root, EMBEDDER) as session:
         key = session.candidates()[0].lesson.key
-        decide(session, [key[:8]], (Decision.REJECT, "one site only", HUMAN), Rules())
+        decide(session, [key[:8]], Wanted(Decision.REJECT, "one site only", HUMAN), Rules())
     fill(root, *(seen for seen in sightings(SOUND, 4)[1:]))
     report = run(root, Mode.AUTO)
     assert counts(report) == {"held": 1}
@@ -343,7 +343,7 @@ def test_person_decides_on_named_held_lesson(root: Path) -> None:
     run(root, Mode.AUTO)
     with gate(root, EMBEDDER) as session:
         key = session.held()[0].lesson.key
-        decide(session, [key[:6]], (Decision.PROMOTE, "checked", HUMAN), Rules())
+        decide(session, [key[:6]], Wanted(Decision.PROMOTE, "checked", HUMAN), Rules())
         assert list(session.curated) == [key] and session.held() == []
         payload = session.ledger.payload(session.ledger.entries()[-1])
     assert payload is not None and payload["rules"]["rule"] == "min-users"
@@ -354,7 +354,7 @@ def test_overruled_rejection_is_on_record(root: Path) -> None:  # T-28
     run(root, Mode.RULES)
     with gate(root, EMBEDDER) as session:
         key = next(iter(session.archive.values())).lesson.key
-        decide(session, [key[:9]], (Decision.PROMOTE, "wanted so", HUMAN), Rules())
+        decide(session, [key[:9]], Wanted(Decision.PROMOTE, "wanted so", HUMAN), Rules())
         payload = session.ledger.payload(session.ledger.entries()[-1])
     assert payload is not None and payload["rules"]["rule"] == "non-imperative"
 
@@ -365,7 +365,7 @@ def test_person_cannot_promote_secret_or_hidden(root: Path, text: str) -> None:
     with gate(root, EMBEDDER) as session:
         key = session.candidates()[0].lesson.key
         with pytest.raises(InvalidLesson, match="cannot be promoted"):
-            decide(session, [key], (Decision.PROMOTE, "please", HUMAN), Rules())
+            decide(session, [key], Wanted(Decision.PROMOTE, "please", HUMAN), Rules())
         assert not session.curated
 
 
@@ -375,7 +375,7 @@ def test_person_cannot_promote_secret_or_hidden(root: Path, text: str) -> None:
 def test_bad_ids_are_named(root: Path, prefix: str, message: str) -> None:
     fill(root, *sightings(SOUND, 1))
     with gate(root, EMBEDDER) as session, pytest.raises(InvalidLesson, match=message):
-        decide(session, [prefix], (Decision.REJECT, "no", HUMAN), Rules())
+        decide(session, [prefix], Wanted(Decision.REJECT, "no", HUMAN), Rules())
 
 
 def test_one_bad_id_decides_nothing(root: Path) -> None:
@@ -383,7 +383,7 @@ def test_one_bad_id_decides_nothing(root: Path) -> None:
     with gate(root, EMBEDDER) as session:
         key = session.candidates()[0].lesson.key
         with pytest.raises(InvalidLesson):
-            decide(session, [key, "f" * 10], (Decision.REJECT, "no", HUMAN), Rules())
+            decide(session, [key, "f" * 10], Wanted(Decision.REJECT, "no", HUMAN), Rules())
         assert len(session.candidates()) == 1 and not session.archive
 
 
@@ -392,12 +392,12 @@ def test_person_cannot_promote_without_embedder(root: Path) -> None:
     with open_gate(bare(root)) as session:
         key = session.candidates()[0].lesson.key
         with pytest.raises(EmbedError, match="LESSONS_EMBEDDING"):
-            decide(session, [key], (Decision.PROMOTE, "yes", HUMAN), Rules())
+            decide(session, [key], Wanted(Decision.PROMOTE, "yes", HUMAN), Rules())
 
 
 def withdraw(root: Path, key: str, embedder: Any = EMBEDDER) -> None:
     with open_gate(replace(bare(root), embedder=embedder)) as session:
-        decide(session, [key], (Decision.REJECT, "customer left", HUMAN), Rules())
+        decide(session, [key], Wanted(Decision.REJECT, "customer left", HUMAN), Rules())
 
 
 def published_keys(root: Path) -> list[str]:
@@ -452,5 +452,5 @@ def test_withdrawn_lesson_can_be_promoted_again(root: Path) -> None:
     withdraw(root, key)  # a second time changes no wording and loses no record
     with gate(root, EMBEDDER) as session:
         assert session.archive[f"{key}-rejected"].curated is not None
-        decide(session, [key], (Decision.PROMOTE, "they are back", HUMAN), Rules())
+        decide(session, [key], Wanted(Decision.PROMOTE, "they are back", HUMAN), Rules())
     assert published_keys(root) == [key]

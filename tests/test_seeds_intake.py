@@ -8,9 +8,9 @@ import pytest
 from lessons_loop.filter.models import Status
 from lessons_loop.filter.published import read_published
 from lessons_loop.filter.store import StorePaths
+from lessons_loop.promote.decide import Wanted, decide
 from lessons_loop.promote.gate import Rules
 from lessons_loop.promote.intake import IntakeReport
-from lessons_loop.promote.lookup import decide
 from lessons_loop.promote.records import Decision
 from lessons_loop.seeds.load import SeedProblems, load_domain
 from support.gate import HUMAN, HashEmbedder, gate, retirement
@@ -122,7 +122,7 @@ def test_withdrawn_seed_is_not_loaded_again(tmp_path: Path, weather: Path) -> No
     load(tmp_path, weather)
     with gate(tmp_path / "store", domain="weather") as session:
         key = next(iter(session.curated))
-        decide(session, [key], (Decision.REJECT, "no longer true", HUMAN), Rules())
+        decide(session, [key], Wanted(Decision.REJECT, "no longer true", HUMAN), Rules())
     report = load(tmp_path, weather)
     assert counts(report) == (0, 0, 1, 1) and len(published_texts(tmp_path)) == 1
     assert [note.reason for note in report.notes if note.reason] == ["retired: it is rejected"]
