@@ -14,6 +14,7 @@ from lessons_loop.deploy import (
     audit_command,
     doctor_command,
     install_command,
+    report_command,
     status_command,
     store_commands,
 )
@@ -147,6 +148,7 @@ doctor_command.register(app)
 store_commands.register(app)
 status_command.register(app)
 audit_command.register(app)
+report_command.register(app)
 reembed_command.register(app)
 forget_command.register(app)
 gate_commands.register(app)

@@ -1,0 +1,58 @@
+"""`lessons report`: growth, outcomes, decay and use as one page to look at or pass on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lessons_loop.promote.completion import complete_domain
+from lessons_loop.promote.options import AsJson, StateDir, Store
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to an app."""
+    app.command()(report)
+
+
+def report(
+    store: Store = "",
+    state_dir: StateDir = None,
+    domain: Annotated[
+        str,
+        typer.Option(
+            "--domain",
+            envvar="LESSONS_DOMAIN",
+            help="Domain, or a comma list; default: all.",
+            autocompletion=complete_domain,
+        ),
+    ] = "",
+    html: Annotated[
+        Path, typer.Option("--html", dir_okay=False, help="File to write; replaced if it is there.")
+    ] = Path("lessons-report.html"),
+    as_json: AsJson = False,
+) -> None:
+    """Write one HTML page: growth, outcomes per run, decay and use.
+
+    It needs no network and holds no script. Texts of lessons are in it, no user and no chat.
+
+    Example: lessons report --store ./lessons --html lessons-report.html
+    """
+    from lessons_loop.deploy.domains import domains_in
+    from lessons_loop.deploy.report_data import read_report
+    from lessons_loop.deploy.report_page import render_page
+    from lessons_loop.promote.clock import utc_now
+    from lessons_loop.promote.files import write_atomic
+    from lessons_loop.promote.showing import plain
+    from lessons_loop.promote.state import locate
+
+    place = locate(store, state_dir)
+    names = domains_in(store, state_dir, domain)
+    page = render_page(place.title, read_report(place.state, names), utc_now())
+    target = html.expanduser().absolute()
+    write_atomic(target, page.encode("utf-8", "replace"))
+    content = {"file": str(target), "bytes": len(page.encode("utf-8", "replace")), "domains": names}
+    said = f"{plain(str(target))}: {', '.join(names)}; open it in a browser"
+    typer.echo(json.dumps(content, indent=2) if as_json else said)
