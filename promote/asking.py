@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
-from typing import NamedTuple, Protocol
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from lessons_loop.filter.errors import UnreadableReply
 from lessons_loop.filter.llm import ChatReply
-from lessons_loop.filter.text import shorten
+from lessons_loop.filter.text import scrub, shorten
+from lessons_loop.promote.hidden import find_hidden
 from lessons_loop.promote.masking import mask_through
 
 REASON_LEAST = 10
@@ -23,6 +24,10 @@ _OPEN_THINKING = re.compile(r"<(?:think|thinking|reasoning)>", re.IGNORECASE)
 _FENCE = re.compile(r"^```[a-z]*\s*|\s*```$", re.IGNORECASE)
 _VERDICT_LINE = re.compile(r"^[*_`#>\s]*(?i:VERDICT)[*_`]*\s*[:：][*_`\s]*([A-Z]+)[*_`\s]*[.]?$")
 _ANY_VERDICT = re.compile(r"VERDICT[*_`]*\s*[:：][*_`\s]*([A-Z]+)", re.IGNORECASE)
+
+
+_FENCES = re.compile(r"<(?=<<)|>(?=>>)")
+"""What the delimiters of a prompt begin and end with."""
 
 
 class AskModel(Protocol):
@@ -40,6 +45,21 @@ class ReadVerdict(NamedTuple):
     word: str
     reason: str
     """Masked, at most 400 characters."""
+
+
+def one_line(content: Mapping[str, Any]) -> str:
+    """Return plain values as one line of JSON that holds no delimiter and no hidden character.
+
+    Both are escaped, so that the values stay what they are.
+    """
+    line = scrub(json.dumps(content, ensure_ascii=False))
+    hidden = {found.position for found in find_hidden(line)}
+    shown = "".join(_escaped(c) if at in hidden else c for at, c in enumerate(line))
+    return _FENCES.sub(lambda found: _escaped(found.group()), shown)
+
+
+def _escaped(letter: str) -> str:
+    return json.dumps(letter)[1:-1] if ord(letter) > 126 else f"\\u{ord(letter):04x}"
 
 
 def read_verdict(reply: ChatReply, words: Collection[str], what: str) -> ReadVerdict:
@@ -67,7 +87,7 @@ def _from_json(text: str, words: Collection[str], what: str) -> ReadVerdict | No
     if not bare.startswith("{"):
         return None
     try:
-        found = json.loads(bare)
+        found = json.loads(bare, object_pairs_hook=_unrepeated)
     except ValueError:
         return None
     reasons = [found.get(name) for name in ("reasoning", "reason", "reasons")]
@@ -75,6 +95,14 @@ def _from_json(text: str, words: Collection[str], what: str) -> ReadVerdict | No
     if not isinstance(word, str) or word not in words:
         raise UnreadableReply(f"the {what}'s verdict is none of {', '.join(sorted(words))}")
     return _checked(word, " ".join(str(reason) for reason in reasons if reason), what)
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return one object; raise ValueError where it gives a field twice: the last would count."""
+    names = [name.casefold() for name, _ in pairs]
+    if len(set(names)) != len(names):
+        raise ValueError("a field stands twice")
+    return dict(pairs)
 
 
 def _checked(word: str, reason: str, what: str) -> ReadVerdict:

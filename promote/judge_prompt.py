@@ -5,13 +5,11 @@ Both lessons reach the model as one line of JSON: what stands in them is data, o
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 
 from lessons_loop.filter.llm import ChatReply
 from lessons_loop.filter.models import Lesson
-from lessons_loop.filter.text import scrub
-from lessons_loop.promote.asking import read_verdict
+from lessons_loop.promote.asking import one_line, read_verdict
 from lessons_loop.promote.masking import mask_through
 
 JUDGE_PROMPT_VERSION = "judge-1"
@@ -46,10 +44,10 @@ MEANINGS: dict[Word, str] = {
 def judge_messages(old: Lesson, new: Lesson) -> list[dict[str, str]]:
     """Return the messages for one pair, masked."""
     pair = {"curated": _described(old), "new": _described(new)}
-    content = json.dumps(pair, ensure_ascii=False)
+    content = one_line(pair)
     return [
         {"role": "system", "content": _instructions()},
-        {"role": "user", "content": f"{_OPEN}\n{scrub(content)}\n{_CLOSE}"},
+        {"role": "user", "content": f"{_OPEN}\n{content}\n{_CLOSE}"},
     ]
 
 

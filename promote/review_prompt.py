@@ -5,13 +5,11 @@ The candidate reaches the model as one line of JSON, never as text of the prompt
 
 from __future__ import annotations
 
-import json
 from typing import Any, NamedTuple
 
 from lessons_loop.filter.llm import ChatReply
 from lessons_loop.filter.models import KIND_MEANINGS
-from lessons_loop.filter.text import scrub
-from lessons_loop.promote.asking import read_verdict
+from lessons_loop.promote.asking import one_line, read_verdict
 from lessons_loop.promote.cases import Case
 from lessons_loop.promote.lint_safety import find_injection
 from lessons_loop.promote.masking import mask_through
@@ -31,10 +29,10 @@ class ReadReview(NamedTuple):
 
 def review_messages(case: Case) -> list[dict[str, str]]:
     """Return the messages for one case, masked."""
-    content = json.dumps(_described(case), ensure_ascii=False)
+    content = one_line(_described(case))
     return [
         {"role": "system", "content": _instructions()},
-        {"role": "user", "content": f"{_OPEN}\n{scrub(content)}\n{_CLOSE}"},
+        {"role": "user", "content": f"{_OPEN}\n{content}\n{_CLOSE}"},
     ]
 
 
@@ -96,7 +94,10 @@ def _described(case: Case) -> dict[str, Any]:
         "sightings": case.group.sightings,
         "users": case.group.users,
         "nearest_curated": (
-            {"text": near.curated.lesson.text, "similarity": round(near.similarity, 2)}
+            {
+                "text": mask_through(near.curated.lesson.text),
+                "similarity": round(near.similarity, 2),
+            }
             if near
             else None
         ),
