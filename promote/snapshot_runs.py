@@ -16,7 +16,7 @@ from rich.text import Text
 from lessons_loop.filter.errors import LessonsError, StoreError
 from lessons_loop.promote.ledger import Ledger
 from lessons_loop.promote.quiet import busy
-from lessons_loop.promote.records import Actor
+from lessons_loop.promote.records import Action, Actor
 from lessons_loop.promote.render import make_console, plain, print_lines
 from lessons_loop.promote.restore import Wanted, compare, restore
 from lessons_loop.promote.restore_render import as_json as restored_json
@@ -158,7 +158,7 @@ def _done_by_run(state: Path, domain: str) -> dict[str, str]:
     """Return what each run wrote after its snapshot, in words."""
     counted: dict[str, Counter[str]] = {}
     for entry in Ledger(state).entries():
-        if entry.domain == domain:
+        if entry.domain == domain and entry.action is not Action.INIT:
             counted.setdefault(entry.run, Counter())[entry.action.value] += 1
     return {
         run: ", ".join(f"{count} {action}" for action, count in found.most_common())
