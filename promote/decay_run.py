@@ -33,23 +33,30 @@ class DecayReport(NamedTuple):
     proposed: tuple[Standing, ...] = ()
     """Failing seeds and taught lessons: a person decides."""
     watched: tuple[Standing, ...] = ()
+    """Under floor and base, but perhaps by chance: a person is told."""
+    texts: Mapping[str, Curated] = {}
+    """The lessons themselves, by key."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return {name: [plain(one) for one in getattr(self, name)] for name in self._fields}
+        """Return the numbers as plain values."""
+        parts = {"demoted": self.demoted, "proposed": self.proposed, "watched": self.watched}
+        return {name: [plain(one) for one in found] for name, found in parts.items()}
 
 
 def demote_stale(session: GateSession, rules: DecayRules, *, write: bool) -> DecayReport:
     """Demote what is failing, where `write`; raise StoreError with earlier ones demoted."""
     found = sorted(records(session, rules), key=lambda one: (one.bounds[1], one.key))
     failing = [one for one in found if one.state is State.FAILING]
+    watched = [one for one in found if one.state is State.WATCHED]
     mine = [one for one in failing if not is_protected(session.curated[one.key])]
+    texts = {one.key: session.curated[one.key] for one in (*failing, *watched)}
     for standing in mine if write else ():
         session.apply(demotion(session.curated[standing.key], standing, iso(session.now())))
     return DecayReport(
         tuple(mine),
         tuple(one for one in failing if one not in mine),
-        tuple(one for one in found if one.state is State.WATCHED),
+        tuple(watched),
+        texts,
     )
 
 

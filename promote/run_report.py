@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from lessons_loop.promote.changes import (
     describe_neighbour,
     masked_lesson,
 )
+from lessons_loop.promote.decay_run import DecayReport
 from lessons_loop.promote.gate import Mode
 from lessons_loop.promote.records import Decision, Verdict
 
@@ -61,6 +63,10 @@ class RunReport:
     outcomes: list[Outcome] = field(default_factory=list)
     candidates: int = 0
     folded: int = 0
+    distiller: Mapping[str, int] = field(default_factory=dict)
+    """What the filters counted since the last run."""
+    decay: DecayReport | None = None
+    """Lessons that stopped helping; None: nobody asked."""
     unreadable: int = 0
     error: str = ""
     """Why the review, or judging, ended early; empty when it did not."""
@@ -71,6 +77,7 @@ class RunReport:
         """Return how many groups went which way, and what else was counted."""
         found = Counter(outcome.verdict.decision for outcome in self.outcomes)
         missed = sum(outcome.not_reviewed for outcome in self.outcomes)
+        decay = self.decay or DecayReport()
         return {
             "promoted": found[Decision.PROMOTE],
             "duplicates": found[Decision.DUPLICATE],
@@ -78,6 +85,8 @@ class RunReport:
             "rejected": found[Decision.REJECT],
             "skipped": found[Decision.SKIP] - missed,
             "not_reviewed": missed,
+            "demoted": len(decay.demoted),
+            "proposed": len(decay.proposed),
             "folded": self.folded,
             "unreadable": self.unreadable,
         }
@@ -92,6 +101,8 @@ class RunReport:
             "candidates": self.candidates,
             "counts": self.counts(),
             "judged": dict(self.judged),
+            "decay": self.decay.as_dict() if self.decay else None,
+            "distiller": dict(self.distiller),
             "error": self.error,
             "verdicts": [outcome.as_dict() for outcome in self.outcomes],
         }

@@ -212,6 +212,9 @@ def run_line(report: RunReport, store: str, span: Span, **known: object) -> RunL
         "reasons": {word: dict(found) for word, found in reasons.items()},
         "promoted": keys.get("promote", []),
         "held": keys.get("hold", []),
+        "demoted": [one.key for one in report.decay.demoted] if report.decay else [],
+        "proposed": [one.key for one in report.decay.proposed] if report.decay else [],
+        "distiller": dict(report.distiller),
         "judged": dict(report.judged),
         "error": told_error(report.error),
     }
