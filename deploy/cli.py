@@ -22,9 +22,11 @@ from lessons_loop.eval import commands as eval_commands
 from lessons_loop.promote import commands as gate_commands
 from lessons_loop.promote import (
     forget_command,
+    history_command,
     pause_commands,
     reembed_command,
     snapshot_commands,
+    verify_command,
 )
 from lessons_loop.promote.entry import INTERRUPTED, run_app
 from lessons_loop.promote.quiet import quiet_libraries
@@ -153,6 +155,8 @@ reembed_command.register(app)
 forget_command.register(app)
 gate_commands.register(app)
 snapshot_commands.register(app)
+verify_command.register(app)
+history_command.register(app)
 pause_commands.register(app)
 seed_commands.register(app)
 eval_commands.register(app)

@@ -1,4 +1,4 @@
-"""Commands on a whole store: init, verify, publish, repair."""
+"""Commands on a whole store: init, publish, repair."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ DomainsOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands to an app."""
     app.command()(init)
-    app.command()(verify)
     app.command()(publish)
     app.command()(repair)
 
@@ -100,38 +99,6 @@ def given(names: str) -> list[str]:
     if found := split(names):
         return found
     raise LessonsError("no domain given: pass --domain or set LESSONS_DOMAIN")
-
-
-def verify(
-    store: Store = "",
-    state_dir: StateDir = None,
-    domain: DomainsOption = "sql",
-    as_json: AsJson = False,
-) -> None:
-    """Check the ledger: chain, payloads, no cut-off tail.
-
-    Example: lessons verify --store ./lessons
-    """
-    from lessons_loop.deploy.checks import many
-    from lessons_loop.promote.session import GateSettings, open_gate
-    from lessons_loop.promote.state import existing_store
-
-    existing_store(store)
-    settings = GateSettings(store, given(domain)[0], state_dir, dry_run=True)
-    with busy("reading the ledger …"), open_gate(settings) as session:
-        problems = session.ledger.verify()
-        count = len(session.ledger.entries())
-    if as_json or not problems:
-        line = f"the ledger verifies: {many(count, 'line')}, every payload present"
-        content = {"verified": not problems, "lines": count, "problems": problems}
-        tell([line], content, as_json)
-    if problems:
-        from lessons_loop.deploy.status import first_few
-
-        raise LessonsError(
-            f"the ledger does not verify: {'; '.join(first_few(problems))}:"
-            " restore the state directory from a backup"
-        )
 
 
 def publish(

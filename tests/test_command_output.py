@@ -91,6 +91,7 @@ def lines_of_work(embedding: str) -> list[list[str]]:
         ["restore", "latest", "--dry-run"],
         ["restore", "latest", "--exact", "--reason", "a long reason " * 20],
         ["history"],
+        ["history"],
         ["pause", "--reason", "a long reason " * 20],
         ["resume"],
         ["publish", "--domain", "sql"],
