@@ -120,7 +120,7 @@ def _parsed(number: int, line: bytes, domain: str) -> Offered:
         lesson = Lesson(**{"domain": domain} | {n: fields[n] for n in LESSON_FIELDS if n in fields})
     except ValidationError as error:
         raise InvalidLesson("\n".join(_in_words(error))) from None
-    problems = [*_wrong_place(lesson, fields, domain), *_wrong_characters(lesson)]
+    problems = [*_wrong_characters(lesson), *_wrong_place(lesson, fields, domain)]
     if problems:
         raise InvalidLesson("\n".join(problems))
     return Offered(number, lesson, str(fields.get("seed_id", "")), str(fields.get("reason", "")))

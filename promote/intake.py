@@ -20,7 +20,7 @@ from lessons_loop.promote.ledger import LedgerEntry
 from lessons_loop.promote.records import Action, Actor, Archived, Change
 from lessons_loop.promote.session import GateSession
 
-FORGOTTEN = "forgotten: whose chats it came from was forgotten"
+FORGOTTEN = "forgotten: the chats it came from were forgotten"
 PayloadOf = Callable[[LedgerEntry], dict[str, Any] | None]
 
 
