@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import uuid
 from typing import Any
 
@@ -11,10 +14,6 @@ from lessons_loop.deploy.browser import Turn
 from lessons_loop.deploy.openwebui_client import OpenWebUI
 from lessons_loop.filter.events import Rating
 from lessons_loop.filter.inject import reference
-from lessons_loop.filter.models import Record
-from lessons_loop.filter.spool import Spool
-from lessons_loop.filter.store import staging_session
-from lessons_loop.filter.text import digest
 from support.openwebui import MODEL, PLUGIN, RATING_PLUGIN, Server, eventually
 
 GADGETS = "How do I count the gadgets in the warehouse?"
@@ -47,16 +46,8 @@ class Page:
 
 
 def ratings(server: Server, turn: Turn) -> list[Rating]:
-    """Return the ratings of an answer, spooled and staged, the oldest first."""
-    Spool(server.paths).drain(seconds=20.0)
-    with staging_session(server.paths, 20.0) as client:
-        found = client.get_collection("sql-lessons-events", embedding_function=None).get(
-            where={"type": "rating"}
-        )
-    rows = zip(found["ids"], found["documents"], found["metadatas"], strict=True)
-    mine = [Rating.from_record(Record(i, d, dict(m))) for i, d, m in rows]
-    ref = digest("message", turn.message_id)
-    return sorted((one for one in mine if one.message_ref == ref), key=lambda one: one.at)
+    """Return the ratings of an answer, the oldest first."""
+    return server.ratings(turn.message_id)
 
 
 def outcomes(server: Server, turn: Turn, number: int) -> list[str]:
@@ -90,7 +81,7 @@ def test_each_change_is_one_row(rated: Server) -> None:
         outcomes(rated, page.turn, 1)
     page.rate(-1, reason=None)
     outcomes(rated, page.turn, 2)
-    page.rate(-1, reason="too_verbose", comment=f"lesson {'0a1b2c3d'} told too much")
+    page.rate(-1, reason="too_verbose", comment="lesson 0a1b2c3d told too much")
     outcomes(rated, page.turn, 3)
     page.delete()
     assert outcomes(rated, page.turn, 4) == ["up", "down", "down", "none"]
@@ -159,3 +150,41 @@ def test_named_lesson_is_the_one_that_was_shown(rated: Server) -> None:
     page.rate(-1, reason="not_factually_correct", comment=f"wrong: {shown}")
     (rating,) = eventually(lambda: ratings(rated, page.turn))
     assert rating.keys == (reference(usage.keys[0]),)
+
+
+def test_thumbs_reach_the_counters_of_the_lesson(rated: Server) -> None:
+    environment = {
+        **os.environ,
+        "LESSONS_STORE": str(rated.paths.root),
+        "LESSONS_DOMAIN": "sql",
+        "LESSONS_EMBEDDING": f"openai:fake-embed@{rated.provider.url}",
+        "LESSONS_SALT": "fake-salt",
+    }
+
+    def gate(*words: str) -> None:
+        command = [sys.executable, "-m", "lessons_loop.deploy.cli", *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stderr + done.stdout
+
+    def counters(key: str) -> tuple[int, int, int]:
+        row = rated.gate(lambda session: session.curated[key])
+        return row.hits, row.successes, row.failures
+
+    gate("confirm")
+    gate("promote", "--unattended")
+    before = len(rated.usages())
+    ann = rated.user("ann")
+    good, bad = Page(rated.admin, rated.ask(GADGETS)), Page(ann, rated.ask(GADGETS, client=ann))
+    (key,) = eventually(lambda: len(uses := rated.usages()[before:]) == 2 and uses)[0].keys
+    hits, successes, failures = counters(key)
+    good.rate(1)
+    bad.rate(-1, reason="not_factually_correct")
+    for page in (good, bad):
+        outcomes(rated, page.turn, 1)
+    for _ in range(2):  # a second run counts nothing twice
+        gate("promote", "--unattended")
+        assert counters(key) == (hits + 2, successes + 1, failures + 1)
+    good.delete()
+    outcomes(rated, good.turn, 1)
+    gate("promote", "--unattended")
+    assert counters(key) == (hits + 2, successes, failures + 1)

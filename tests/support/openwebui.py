@@ -16,9 +16,11 @@ from lessons_loop.deploy.plugin_file import plugin_source
 from lessons_loop.deploy.processes import Child, free_port
 from lessons_loop.deploy.server import ADMIN_EMAIL, ServerSettings, start_server, wait_until_ready
 from lessons_loop.filter.embed import Embedder
-from lessons_loop.filter.events import Usage
-from lessons_loop.filter.models import Candidate, Kind, Lesson
-from lessons_loop.filter.store import StorePaths
+from lessons_loop.filter.events import Rating, Usage
+from lessons_loop.filter.models import Candidate, Kind, Lesson, Record
+from lessons_loop.filter.spool import Spool
+from lessons_loop.filter.store import StorePaths, staging_session
+from lessons_loop.filter.text import digest
 from lessons_loop.promote.embedders import parse_embedding
 from lessons_loop.promote.initialise import initialise
 from lessons_loop.promote.intake import take_in
@@ -98,6 +100,18 @@ class Server:
     def usages(self) -> list[Usage]:
         """Return the usage events in staging."""
         return [usage for _, usage in self.gate(lambda session: session.usages())]
+
+    def ratings(self, message: str) -> list[Rating]:
+        """Return the ratings of an answer, spooled ones moved on, the oldest first."""
+        Spool(self.paths).drain(seconds=20.0)
+        with staging_session(self.paths, 20.0) as client:
+            found = client.get_collection("sql-lessons-events", embedding_function=None).get(
+                where={"type": "rating"}
+            )
+        rows = zip(found["ids"], found["documents"], found["metadatas"], strict=True)
+        all_of_them = [Rating.from_record(Record(i, d, dict(m))) for i, d, m in rows]
+        mine = [one for one in all_of_them if one.message_ref == digest("message", message)]
+        return sorted(mine, key=lambda one: one.at)
 
     @property
     def log(self) -> str:
