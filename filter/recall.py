@@ -43,6 +43,8 @@ prompt repeated, and the best lesson shown as often; 0.2 loses it on one turn in
 """
 ROOM_MARGIN = 0.12
 """The same where the block has room, so that nothing leaves for the new lesson."""
+RECORD_SHARE = 0.01
+"""Most that what users said of two lessons counts between them: less than rewording one does."""
 NEWCOMERS = 2
 """Lessons that push others out at one change: what served the chat so far often serves again."""
 
@@ -131,7 +133,8 @@ def select(
     key, so that the same lessons always give the same bytes (ties in scores would not).
     """
     known = [index.places[key] for key in shown if key in index.places]
-    fresh = _fitting(index, best_places(scores, floor, 40 * max(top_k, 1)), top_k, token_budget)
+    best = best_places(scores, floor, 40 * max(top_k, 1))
+    fresh = _fitting(index, by_record(index, scores, best, top_k), top_k, token_budget)
     new = [place for place in fresh if place not in known]
     joined = _fitting(index, [*known, *new[:1]], top_k, token_budget)
     whole = joined[: len(known)] == known  # the admin's limits may be lower now
@@ -193,6 +196,22 @@ def best_places(scores: Scores, floor: float, most: int) -> list[int]:
     if len(above) > most:
         above = above[np.argpartition(-scores[above], most)[:most]]
     return [int(place) for place in above[np.argsort(-scores[above], kind="stable")]]
+
+
+def by_record(index: RecallIndex, scores: Scores, best: Sequence[int], top_k: int) -> Sequence[int]:
+    """Put near-equal lessons in the order of their records, the best fitting few only.
+
+    It decides between scores less than RECORD_SHARE apart, never what reaches the floor.
+    A record is smoothed: few thumbs count little, none at all counts as half and half.
+    """
+    head, rest = best[: 2 * top_k], best[2 * top_k :]
+
+    def joined(place: int) -> float:
+        row = index.lesson(place)
+        rate = (row.successes + 1) / (row.successes + row.failures + 2)
+        return float(scores[place]) + RECORD_SHARE * (rate - 0.5)
+
+    return [*sorted(head, key=joined, reverse=True), *rest]
 
 
 def _fitting(index: RecallIndex, order: Iterable[int], top_k: int, token_budget: int) -> list[int]:
