@@ -40,19 +40,31 @@ def report(
 
     Example: lessons report --store ./lessons --html lessons-report.html
     """
+    from lessons_loop.deploy.doctor_render import wrapped
     from lessons_loop.deploy.domains import domains_in
     from lessons_loop.deploy.report_data import read_report
     from lessons_loop.deploy.report_page import render_page
     from lessons_loop.promote.clock import utc_now
-    from lessons_loop.promote.files import write_atomic
-    from lessons_loop.promote.showing import plain
+    from lessons_loop.promote.showing import make_console, plain
     from lessons_loop.promote.state import locate
 
     place = locate(store, state_dir)
     names = domains_in(store, state_dir, domain)
     page = render_page(place.title, read_report(place.state, names), utc_now())
     target = html.expanduser().absolute()
-    write_atomic(target, page.encode("utf-8", "replace"))
-    content = {"file": str(target), "bytes": len(page.encode("utf-8", "replace")), "domains": names}
-    said = f"{plain(str(target))}: {', '.join(names)}; open it in a browser"
-    typer.echo(json.dumps(content, indent=2) if as_json else said)
+    write_page(target, page.encode("utf-8", "replace"))
+    content = {"file": str(target), "bytes": len(page), "domains": names}
+    said = f"{', '.join(names)}: open {target} in a browser"
+    lines = wrapped(plain(said), make_console().width, "", "  ")
+    typer.echo(json.dumps(content, indent=2) if as_json else "\n".join(lines))
+
+
+def write_page(target: Path, page: bytes) -> None:
+    """Write the page, readable by its owner; a device or pipe is written to, never replaced."""
+    from lessons_loop.promote.files import file_errors, write_atomic
+
+    if target.exists() and not target.is_file():
+        with file_errors(target):
+            target.write_bytes(page)
+        return
+    write_atomic(target, page)

@@ -107,6 +107,16 @@ def test_json_names_the_file(used: Path, tmp_path: Path) -> None:
     assert json.loads(done.out)["file"] == str(file) and file.exists()
 
 
+def test_device_is_written_to_and_stays(used: Path) -> None:
+    assert run_here("report", *flags(used), "--html", "/dev/null").code == 0
+    assert Path("/dev/null").is_char_device()
+
+
+def test_folder_that_is_missing_is_one_line(used: Path, tmp_path: Path) -> None:
+    done = run_here("report", *flags(used), "--html", str(tmp_path / "none" / "r.html"))
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+
+
 def test_growth_follows_the_ledger(root: Path) -> None:
     with gate(root) as session:
         first = promotion(session, candidate("Look serials up first."))

@@ -1,0 +1,209 @@
+"""`lessons status`: quick, live where it can be, and honest about what it did not see."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from lessons_loop.deploy.status import read_status
+from lessons_loop.deploy.status_facts import StoreStatus
+from lessons_loop.deploy.status_hidden import model_of
+from lessons_loop.deploy.status_quick import quick_status
+from lessons_loop.deploy.status_render import render_status, run_lines, spark
+from lessons_loop.deploy.status_runs import read_tail
+from lessons_loop.filter.store import StorePaths, ensure_salt
+from lessons_loop.promote.records import Action, Change
+from lessons_loop.promote.runs import Outcomes, RunLine, append_run
+from support.commands import run_here
+from support.gate import (
+    HUMAN,
+    candidate,
+    flags,
+    gate,
+    on_folder,
+    on_server,
+    promotion,
+    server_url,
+    stage,
+)
+
+HOSTILE = "Use \u202e\x1b[31mtable_x\x1b[0m and api_key=sk-fakefakefakefakefake1234 always."
+
+
+@pytest.fixture
+def used(root: Path) -> Path:
+    """Three curated lessons, two of them used, and two candidates."""
+    with gate(root) as session:
+        for text in ("Look serials up first.", HOSTILE, "Bound hours by day_key."):
+            session.apply(promotion(session, candidate(text)))
+        rows = list(session.curated.values())[:2]
+        fields = [{"hits": 9, "successes": 4}, {"hits": 3, "successes": 1, "failures": 2}]
+        put = [row.model_copy(update=new) for row, new in zip(rows, fields, strict=True)]
+        session.apply(Change(Action.FOLD, "uses", "counted", HUMAN, {}, put=tuple(put)))
+    if not server_url(root):
+        ensure_salt(StorePaths(root))
+    stage(root, [candidate("Ask for the plant.", message=f"m{n}") for n in (1, 2)])
+    return root
+
+
+def quick(root: Path) -> StoreStatus:
+    found = quick_status(*store_and_state(root), [])
+    assert found is not None
+    return found
+
+
+def store_and_state(root: Path) -> tuple[str, Path]:
+    return server_url(root) or str(root), root / "state"
+
+
+def test_quick_says_what_the_check_says(used: Path) -> None:
+    fast, deep = quick(used), read_status(*store_and_state(used), [])
+    for name in (
+        "curated",
+        "published",
+        "candidates",
+        "held",
+        "floor",
+        "used",
+        "hits",
+        "embedding",
+    ):
+        if name != "embedding" or server_url(used) == "":
+            assert getattr(fast.domains[0], name) == getattr(deep.domains[0], name), name
+    assert fast.problems == deep.problems == [] and fast.records == deep.records
+    assert fast.ledger_lines == deep.ledger_lines and fast.last_run == deep.last_run
+    assert (fast.checked, deep.checked) == (False, True) and fast.decay == deep.decay
+
+
+def test_candidates_are_counted_live(used: Path) -> None:
+    assert quick(used).domains[0].candidates == 2
+    stage(used, [candidate("Name the unit.", message="m3")])
+    assert quick(used).domains[0].candidates == 3
+
+
+@on_folder
+def test_locked_staging_is_unknown_at_once(used: Path) -> None:
+    with closing(sqlite3.connect(used / "staging" / "chroma.sqlite3")) as held:
+        held.execute("begin exclusive")
+        found = quick(used)
+    assert found.domains[0].candidates is None and found.domains[0].curated == 3
+    assert "cannot be looked at now" in found.notes[0] and found.problems == []
+
+
+@on_server
+def test_server_that_is_down_leaves_the_rest(root: Path, tmp_path: Path) -> None:
+    from support.chroma_server import ChromaServer, fresh_url
+    from support.gate import put_on_server
+
+    with ChromaServer(tmp_path / "own") as own:
+        put_on_server(tmp_path / "there", fresh_url(own))
+        with gate(tmp_path / "there") as session:
+            session.apply(promotion(session, candidate()))
+    done = run_here("status", *flags(tmp_path / "there"))
+    assert done.code == 1 and "1 curated (? published)" in done.out
+    assert "cannot be looked at now" in " ".join(done.out.split()) and "verified" in done.out
+
+
+def test_without_a_summary_the_store_is_read(used: Path) -> None:
+    (used / "state" / "summary" / "sql.json").unlink()
+    assert quick_status(*store_and_state(used), []) is None
+    done = run_here("status", *flags(used), "--json")
+    assert done.code == 0 and json.loads(done.out)["checked"] is True
+
+
+def test_records_begin_with_the_worst(used: Path) -> None:
+    found = quick(used).records["sql"]
+    assert [record.failures for record in found] == [2, 0] and found[0].hits == 3
+    shown = run_here("status", *flags(used), "--all").out
+    assert "2 lessons used" in shown and "\x1b" not in shown and "sk-fake" not in shown
+
+
+@on_folder
+def test_hidden_lessons_have_a_cause(used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LESSONS_EMBEDDING", "openai:other-model@http://127.0.0.1:9/v1")
+    (found,) = quick(used).hidden
+    assert found.lessons == 3 and "LESSONS_EMBEDDING is other-model" in found.cause
+    assert found.remedy == "lessons reembed --domain sql"
+    StorePaths(used).published("sql").unlink()
+    assert {one.cause for one in quick(used).hidden} >= {"what recall reads cannot be read"}
+
+
+def test_row_edited_by_hand_is_hidden(used: Path) -> None:
+    from support.gate import raw_client
+
+    with raw_client(used, "curated") as client:
+        collection = client.get_collection("sql-lessons", embedding_function=None)
+        first = collection.get()["ids"][0]
+        collection.update(ids=[first], metadatas=[{"trigger": ""}])
+    with gate(used) as session:
+        assert [*session.unreadable_curated] == [first]
+    (found,) = [one for one in quick(used).hidden if "edited" in one.cause]
+    assert found.keys == (first,) and found.lessons == 1
+
+
+def test_pause_and_preview_are_told(used: Path) -> None:
+    append_run(used / "state", RunLine(run="r", domain="sql", preview=True, started="2026-11-01"))
+    assert run_here("pause", *flags(used), "--reason", "a leak").code == 0
+    shown = " ".join(run_here("status", *flags(used)).out.split())
+    assert "a leak" in shown and "lessons confirm" in shown and "preview" in shown
+
+
+@on_folder
+@pytest.mark.parametrize("at", [0, 1, 2, 3])
+def test_edited_ledger_line_is_named(used: Path, at: int) -> None:
+    ledger = used / "state" / "ledger.jsonl"
+    lines = ledger.read_bytes().splitlines(keepends=True)
+    lines[at] = lines[at].replace(b'"reason": "', b'"reason": "x', 1)
+    ledger.write_bytes(b"".join(lines))
+    done = run_here("status", *flags(used))
+    assert done.code == 1 and f"line {at + 1}: was edited" in done.out
+
+
+@on_folder
+def test_cut_off_ledger_is_told(used: Path) -> None:
+    ledger = used / "state" / "ledger.jsonl"
+    ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
+    assert "cut off" in " ".join(quick(used).problems)
+
+
+@on_folder
+def test_tail_of_a_long_ledger_is_checked(used: Path) -> None:
+    path = used / "state" / "ledger.jsonl"
+    whole, part = read_tail(path), read_tail(path, most=700)
+    assert (part.lines, part.problems, part.torn) == (whole.lines, [], False)
+    assert 0 < len(part.entries) < len(whole.entries) and part.entries[-1] == whole.entries[-1]
+    path.write_bytes(path.read_bytes() + b'{"n": 9')
+    assert read_tail(path).torn and read_tail(path).problems == []
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_runs_fit_any_width(width: int) -> None:
+    lines = [
+        RunLine(run=str(n), domain=f"domain-{n % 2}", mode="unattended", error="x" * 90)
+        for n in range(14)
+    ]
+    assert all(cell_len(row) <= width for row in run_lines(lines, width))
+    assert "14" not in render_status(StoreStatus("x" * 300, [], 0, 0, runs=lines), width)[:1]
+
+
+def test_sparkline_shows_none_and_most() -> None:
+    assert spark([0, 1, 4, 8]) == "·▂▅█" and spark([]) == "" and spark([0]) == "·"
+    assert run_lines([RunLine(run="1", domain="sql", outcomes=Outcomes(promoted=3))], 80)
+
+
+@pytest.mark.parametrize(
+    ("setting", "model"),
+    [
+        ("openai:bge-m3@http://127.0.0.1:1/v1", "bge-m3"),
+        ("sentence-transformers:all-MiniLM-L6-v2", "all-MiniLM-L6-v2"),
+        ("none", ""),
+        ("", ""),
+    ],
+)
+def test_setting_names_a_model(setting: str, model: str) -> None:
+    assert model_of(setting) == model
