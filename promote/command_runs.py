@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,15 @@ from lessons_loop.promote.embedders import parse_embedding
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.gathering import no_progress
 from lessons_loop.promote.judge import judge_at
+from lessons_loop.promote.preview import TOLD, read_confirmation
 from lessons_loop.promote.quiet import busy
+from lessons_loop.promote.recording import Recorder, recorded
 from lessons_loop.promote.records import Decision
 from lessons_loop.promote.review import HumanReviewer, ModelReviewer
 from lessons_loop.promote.run import Reviewer, RunOptions, run_gate
 from lessons_loop.promote.run_report import Outcome, RunReport
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
-from lessons_loop.promote.state import existing_store
+from lessons_loop.promote.state import existing_store, locate
 from lessons_loop.promote.terminal import ConsoleTerminal
 
 INTERRUPTED = 130
@@ -56,6 +58,8 @@ class GateFlags:
     """Who decides, where a person does."""
     decay: DecayRules | None = None
     by_tools: bool = False
+    notify_url: str = ""
+    """Where the run's line is posted; empty: nowhere."""
 
     def rules(self) -> Rules:
         """Return what the run judges by."""
@@ -74,14 +78,37 @@ class GateFlags:
 def run_over_all(flags: GateFlags, mode_name: str, llm: tuple[str, str, str]) -> None:
     """Judge every candidate; exit 1 when the review ended early, 130 after Ctrl-C.
 
-    Exit 3 when an attended run leaves lessons that wait for a person.
+    Exit 3 when an attended run leaves lessons that wait for a person. A writing run leaves
+    its line in the run register; a paused gate's run ends with 0.
     """
     mode = Mode(mode_name)
+    if flags.dry_run or mode is Mode.NONE:
+        _run_once(flags, mode, llm, None)
+        return
+    state = locate(flags.store, flags.state_dir).state
+    actor = {Mode.LLM: f"llm {llm[1]}", Mode.HUMAN: f"human {flags.reviewer}"}.get(mode, mode_name)
+    preview = flags.unattended and read_confirmation(state) is None
+    recorder = Recorder(state, flags.domain, mode_name, actor, preview, flags.notify_url)
+    with recorded(recorder, lambda told: _tell_paused(told, flags.as_json)):
+        _run_once(replace(flags, dry_run=preview), mode, llm, recorder)
+
+
+def _tell_paused(told: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"paused": told})
+    else:
+        typer.echo(told)
+
+
+def _run_once(
+    flags: GateFlags, mode: Mode, llm: tuple[str, str, str], recorder: Recorder | None
+) -> None:
     reviewer = _reviewer(mode, llm, flags.reviewer)
     console = render.make_console()
     would = flags.dry_run or mode is Mode.NONE
+    preview = recorder is not None and recorder.preview
     if flags.dry_run and not flags.as_json:
-        console.print(render.DRY_RUN)
+        console.print(TOLD if preview else render.DRY_RUN)
 
     def show(outcome: Outcome) -> None:
         if not flags.as_json:
@@ -89,14 +116,18 @@ def run_over_all(flags: GateFlags, mode_name: str, llm: tuple[str, str, str]) ->
 
     opened = opened_gate(flags, reading=mode is Mode.NONE, peek=True)
     with opened as session, progress_bar(mode) as progress:
+        if recorder:
+            recorder.opened(session)
         options = RunOptions(mode, flags.rules(), flags.decay, flags.by_tools)
         judge = judge_at(*llm) if mode in (Mode.LLM, Mode.HUMAN) else None
         report = run_gate(session, options, reviewer, show, progress, judge)
         report.dry_run = flags.dry_run
+        if recorder:
+            recorder.finished(session, report)
         left = bool(session.held()) or any(
             outcome.verdict.decision is Decision.SKIP for outcome in report.outcomes
         )
-    _print_report(console, report, flags.as_json)
+    _print_report(console, report, flags.as_json, preview)
     if report.error:
         raise LessonsError(report.error)
     if isinstance(reviewer, HumanReviewer) and reviewer.interrupted:
@@ -172,11 +203,12 @@ def progress_bar(mode: Mode = Mode.NONE) -> Iterator[Any]:
         yield show
 
 
-def _print_report(console: Console, report: RunReport, as_json: bool) -> None:
+def _print_report(console: Console, report: RunReport, as_json: bool, preview: bool) -> None:
     if as_json:
-        print_json(report.as_dict())
+        print_json(report.as_dict() | {"preview": preview})
         return
-    render.print_lines(console, render.report_lines(report))
+    lines = render.report_lines(report)
+    render.print_lines(console, [*lines[:-1], TOLD] if preview else lines)
 
 
 def print_json(content: Any) -> None:

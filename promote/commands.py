@@ -67,6 +67,15 @@ Unattended = Annotated[
     bool, typer.Option("--unattended", help="For timers: never asks, 0 when nothing to do.")
 ]
 
+NotifyUrl = Annotated[
+    str,
+    typer.Option(
+        envvar="LESSONS_NOTIFY_URL",
+        show_default=False,
+        help="Post the run's line here: https; counts and ids only.",
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the gate's commands to an app."""
@@ -98,6 +107,7 @@ def promote(
     min_hits: MinHits = 3,
     min_success_rate: MinSuccessRate = 0.5,
     judge_by_tools: JudgeByTools = False,
+    notify_url: NotifyUrl = "",
     as_json: AsJson = False,
 ) -> None:
     """Judge all candidates, or promote the ones you name.
@@ -105,7 +115,7 @@ def promote(
     Without --review, --auto or --unattended it is a preview: nothing is written.
     --unattended alone lets the rules reject, hold and count repeats, and promotes nothing.
     Exit code 3: a run with --review or --auto left lessons that wait for a person; with
-    --unattended that is 0.
+    --unattended that is 0. Unattended runs are previews until `lessons confirm`.
 
     Example: lessons promote --review human
     """
@@ -123,6 +133,7 @@ def promote(
     flags = GateFlags(*place, dup_threshold, min_users, allow_host, as_json, unattended, name)
     rules = DecayRules(min_hits, min_success_rate, judge_by_tools)
     flags = replace(flags, decay=rules if demote_stale else None, by_tools=judge_by_tools)
+    flags = replace(flags, notify_url=notify_url)
     if ids:
         from lessons_loop.promote.decide_runs import decide_named
 

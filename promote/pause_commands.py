@@ -1,4 +1,7 @@
-"""Commands that stop and go on: pause, resume. They need the state directory alone."""
+"""Commands that stop the gate and let it go on: pause, resume, confirm.
+
+They need the state directory alone.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to an app."""
     app.command()(pause)
     app.command()(resume)
+    app.command()(confirm)
 
 
 def pause(
@@ -67,6 +71,34 @@ def resume(store: PlaceStore = "", state_dir: StateDir = None, as_json: AsJson =
     _tell(still.told if still else line, content, as_json)
     if still:
         raise typer.Exit(1)
+
+
+def confirm(store: PlaceStore = "", state_dir: StateDir = None, as_json: AsJson = False) -> None:
+    """Let unattended runs write, after a look at what the last preview would have done.
+
+    Until then each of them is a preview. Once per state directory; again changes nothing.
+
+    Example: lessons confirm
+    """
+    from lessons_loop.promote import preview
+    from lessons_loop.promote.clock import utc_now
+    from lessons_loop.promote.entry import login_name
+    from lessons_loop.promote.render import print_lines
+    from lessons_loop.promote.showing import make_console
+
+    state = place_of(store, state_dir)
+    was, previews = preview.read_confirmation(state), preview.last_previews(state)
+    found = preview.confirm(state, login_name(), utc_now())
+    if as_json:
+        content = {"confirmed": True, "changed": was is None, **found._asdict()}
+        content["previews"] = [line.model_dump(mode="json") for line in previews]
+        typer.echo(json.dumps(content, indent=2))
+        return
+    lines = [text for line in previews for text in preview.preview_lines(line)]
+    lines = lines or ["no preview has run yet: the first unattended run will write"]
+    done = "confirmed: unattended runs write from now on"
+    again = f"confirmed already by {found.by} on {found.at}"
+    print_lines(make_console(), [again] if was else [*lines, done])
 
 
 def place_of(store: str, state_dir: Path | None) -> Path:

@@ -41,6 +41,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory, embedding: str) -> Path:
     stage(StorePaths(folder), [*said(LONG), *said(WIDE), *said(HOSTILE), *said(SOUND)])
     key = candidate(SOUND).lesson.key
     assert run_here("promote", key, *place, "--reason", "seen to work " * 20).code == 0
+    assert run_here("confirm", "--store", str(folder)).code == 0
     assert run_here("promote", "--unattended", *place).code == 0
     stage(StorePaths(folder), [*said(LONG + "twice"), *said(HOSTILE + " Twice")])
     return folder
@@ -91,7 +92,9 @@ def lines_of_work(embedding: str) -> list[list[str]]:
         ["restore", "latest", "--dry-run"],
         ["restore", "latest", "--exact", "--reason", "a long reason " * 20],
         ["history"],
+        ["confirm"],
         ["history"],
+        ["confirm"],
         ["pause", "--reason", "a long reason " * 20],
         ["resume"],
         ["publish", "--domain", "sql"],

@@ -106,6 +106,7 @@ def test_show_names_evidence_and_verdict(env: dict[str, str]) -> None:
 @on_folder
 def test_show_says_a_deciding_rule_once(env: dict[str, str], root: Path) -> None:
     stage(root, sightings(OTHER, 1))
+    run_command("confirm", env=env)
     run_command("promote", "--unattended", env=env)
     done = run_command("show", candidate(OTHER).lesson.key, env=env)
     assert "hold by min-users: shown by" in done.stdout and "min-users: min-" not in done.stdout
@@ -208,6 +209,7 @@ def test_unattended_llm_review_promotes(env: dict[str, str]) -> None:
     with LlmServer([PROMOTES]) as server:
         model = ("--llm-url", server.url, "--llm-model", "reviewer")
         env = env | {"LESSONS_LLM_API_KEY": KEY}
+        run_command("confirm", env=env)
         done = run_command("promote", "--unattended", "--review", "llm", *model, env=env)
     assert done.returncode == 0 and "promoted 1" in done.stdout
     assert KEY not in done.stdout + done.stderr
@@ -215,9 +217,10 @@ def test_unattended_llm_review_promotes(env: dict[str, str]) -> None:
 
 
 def test_unattended_with_nothing_to_do_is_fine(tmp_path: Path, embedding: str) -> None:
-    done = run_command(
-        "promote", "--unattended", env=environment(tmp_path, LESSONS_EMBEDDING=embedding)
-    )
+    env = environment(tmp_path, LESSONS_EMBEDDING=embedding)
+    assert run_command("promote", "--unattended", env=env).returncode == 0  # a preview
+    run_command("confirm", "--state-dir", str(tmp_path / "state"), env=env)
+    done = run_command("promote", "--unattended", "--state-dir", str(tmp_path / "state"), env=env)
     first, second = done.stdout.splitlines()
     assert done.returncode == 0 and second == "nothing to do"
     assert first.startswith("sql, run ") and first.endswith(": no candidates")
@@ -226,6 +229,7 @@ def test_unattended_with_nothing_to_do_is_fine(tmp_path: Path, embedding: str) -
 def test_summary_tells_only_what_happened(env: dict[str, str], root: Path) -> None:
     usage = Usage(keys=("k",), message_ref="m", user_ref="u", at=WHEN)
     stage_usage(root, "sql", [usage])
+    run_command("confirm", env=env)
     done = run_command("promote", "--unattended", env=env)
     first, second = done.stdout.splitlines()[-2:]
     assert first.endswith(": 3 candidates")

@@ -85,6 +85,8 @@ def test_whole_loop_of_commands(root: Path) -> None:
     stage(root, sightings(SOUND, 2))
     listed = json.loads(ok("candidates", "--json"))
     assert [row["text"] for row in listed["candidates"]] == [SOUND]
+    assert "preview" in ok("promote", "--auto", "--unattended")
+    assert "would be promoted: " in ok("confirm")
     assert "promoted 1" in ok("promote", "--auto", "--unattended")
     status = json.loads(ok("status", "--json"))
     assert status["problems"] == [] and status["spool"] is None
