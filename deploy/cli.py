@@ -21,6 +21,7 @@ from lessons_loop.deploy import (
 from lessons_loop.eval import commands as eval_commands
 from lessons_loop.promote import commands as gate_commands
 from lessons_loop.promote import (
+    exchange_commands,
     forget_command,
     history_command,
     pause_commands,
@@ -152,6 +153,7 @@ status_command.register(app)
 audit_command.register(app)
 report_command.register(app)
 reembed_command.register(app)
+exchange_commands.register(app)
 forget_command.register(app)
 gate_commands.register(app)
 snapshot_commands.register(app)

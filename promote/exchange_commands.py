@@ -55,7 +55,6 @@ def export_lessons(
     """
     from lessons_loop.promote.exchange import chosen
     from lessons_loop.promote.exchange_file import as_lines, exported
-    from lessons_loop.promote.files import write_atomic
     from lessons_loop.promote.quiet import busy
     from lessons_loop.promote.session import GateSettings, open_gate
     from lessons_loop.promote.state import existing_store
@@ -66,13 +65,23 @@ def export_lessons(
     with busy("reading the store …"), open_gate(settings) as session:
         rows = chosen(session, wanted)
     if file is not None:
-        write_atomic(file.expanduser(), as_lines(rows).encode())
+        _write(file.expanduser(), as_lines(rows).encode())
         told = {"file": str(file), "lessons": len(rows)}
         typer.echo(json.dumps(told) if as_json else f"{len(rows)} lessons written to {file}")
     elif as_json:
         typer.echo(json.dumps({"lessons": [exported(row) for row in rows]}, indent=2))
     else:
         typer.echo(as_lines(rows), nl=False)
+
+
+def _write(file: Path, content: bytes) -> None:
+    from lessons_loop.promote.files import file_errors, write_atomic
+
+    with file_errors(file):
+        if file.exists() and not file.is_file():  # a pipe or a device; a folder refuses
+            file.write_bytes(content)
+            return
+    write_atomic(file, content)
 
 
 def _statuses(text: str) -> list[Status]:
@@ -149,4 +158,6 @@ def _tell(report: ImportReport, file: Path, dry_run: bool, as_json: bool) -> Non
     ]
     counted = ", ".join(f"{number} {name}" for name, number in report.counts.items() if number)
     lines.append(f"{total} lessons: {counted or 'none'}")
-    typer.echo("\n".join([DRY, *lines, DRY] if dry_run else lines))
+    from lessons_loop.promote.render import make_console, print_lines
+
+    print_lines(make_console(), [DRY, *lines, DRY] if dry_run else lines)

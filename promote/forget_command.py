@@ -75,7 +75,9 @@ def forget(
 
 
 def _tell(lines: list[str], dry: bool) -> None:
-    typer.echo("\n".join([DRY, *lines, AGAIN] if dry else lines))
+    from lessons_loop.promote.render import make_console, print_lines
+
+    print_lines(make_console(), [DRY, *lines, AGAIN] if dry else lines)
 
 
 def _forget_lines(report: ForgetReport) -> list[str]:

@@ -68,8 +68,12 @@ def reembed(
         settings = GateSettings(store, name, state_dir, embedder, dry_run)
         found[name] = _preview(settings) if dry_run else _reembed(settings)
     line = _preview_line if dry_run else _line
-    text = "\n".join(line(name, content) for name, content in found.items())
-    typer.echo(json.dumps({"dry_run": dry_run} | found, indent=2) if as_json else text)
+    if as_json:
+        typer.echo(json.dumps({"dry_run": dry_run} | found, indent=2))
+        return
+    from lessons_loop.promote.render import make_console, print_lines
+
+    print_lines(make_console(), [line(name, content) for name, content in found.items()])
 
 
 def _reembed(settings: GateSettings) -> dict[str, Any]:

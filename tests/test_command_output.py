@@ -22,6 +22,7 @@ from support.judging import SOUND, EmbeddingServer
 HOSTILE = "Use [bold red]table_x[/] for \u202eorders[link=http://x.invalid]z[/link] \x1b[31malways."
 LONG = "Bound telemetry_hours by day_key " + "and read one_rather_long_identifier_name " * 8
 WIDE = "结果表只按 serial_key 查询，" * 12 + "and never by text."
+GIVEN = Path(__file__).parent / "fixtures" / "lessons.jsonl"
 NAMELESS = ("up", "demo", "eval", "install", "seed import")
 """Commands that work on no store."""
 
@@ -93,11 +94,17 @@ def lines_of_work(embedding: str) -> list[list[str]]:
         ["restore", "latest", "--exact", "--reason", "a long reason " * 20],
         ["history"],
         ["confirm"],
-        ["history"],
-        ["confirm"],
         ["pause", "--reason", "a long reason " * 20],
         ["resume"],
         ["publish", "--domain", "sql"],
+        ["export", "/dev/null"],
+        ["export", "--status", "rejected", "--json"],
+        ["import", str(GIVEN), "--reason", "a long reason " * 20, *model],
+        ["purge", "--older-than", "30d"],
+        ["purge", "--older-than", "30d", "--yes"],
+        ["forget", "--user", "user-1"],
+        ["forget", "--chat", "chat-1", "--yes"],
+        ["reembed", "--domain", "sql", "--dry-run", *model],
         ["reembed", "--domain", "sql", *model],
         ["repair"],
     ]
