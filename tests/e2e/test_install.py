@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from lessons_loop.deploy.plugin_file import plugin_source
-from support.openwebui import MODEL, PASSWORD, PLUGIN, VALVES, Server
+from support.openwebui import MODEL, PASSWORD, PLUGIN, RATING_PLUGIN, VALVES, Server
 from support.provider import system_text
 
 LESSONS = [sys.executable, "-m", "lessons_loop.deploy.cli"]
@@ -94,7 +94,26 @@ def test_plugin_pasted_under_another_id_is_not_doubled(bare: Server) -> None:
     code, out, _ = run(bare, "install", "--json")
     done = json.loads(out)
     assert code == 0 and (done["function"], done["outcome"]) == ("lessons_loop", "updated")
-    assert [function["id"] for function in bare.admin.functions()] == ["lessons_loop"]
+    ids = {function["id"] for function in bare.admin.functions()}
+    assert ids == {"lessons_loop", RATING_PLUGIN}
+
+
+def test_ratings_come_along_or_are_left_out(bare: Server) -> None:
+    code, out, _ = run(bare, "install", "--no-rating")
+    assert code == 0 and "left as they were (--no-rating)" in out
+    assert bare.admin.function(RATING_PLUGIN) is None
+    code, out, _ = run(bare, "install", "--json")
+    done = json.loads(out)
+    assert code == 0 and done["rating"]["outcome"] == "created" and done["changed"]
+    found = bare.admin.function(RATING_PLUGIN) or {}
+    assert (found["type"], found["is_active"]) == ("event", True)
+    assert found["content"] == plugin_source(RATING_PLUGIN)
+    bare.admin.ask("POST", f"/api/v1/functions/id/{RATING_PLUGIN}/toggle")
+    code, out, _ = run(bare, "doctor", "--store", str(bare.paths.root))
+    assert "ratings" in out and "switched off" in out
+    code, out, _ = run(bare, "install")
+    assert code == 0 and "unchanged, thumbs are noted" in out
+    assert "it was switched off; this command switched it on" in out
 
 
 def test_api_key_of_an_admin_will_do(bare: Server) -> None:
@@ -132,8 +151,9 @@ def test_doctor_finds_a_sound_installation_sound(bare: Server) -> None:
     found = json.loads(out)
     assert (code, found["healthy"]) == (0, True), (out, err)
     checks = {row["check"]: (row["level"], row["text"]) for row in found["findings"]}
-    for name in ("open webui", "plugin", "plugin source", "recall", "embedding", "host's engine"):
+    for name in ("open webui", "plugin", "plugin source", "ratings", "recall", "embedding"):
         assert checks[name][0] == "ok", checks[name]
+    assert checks["host's engine"][0] == "ok"
     assert "the same model as the store's" in checks["host's engine"][1]
 
 

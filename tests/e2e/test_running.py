@@ -21,7 +21,7 @@ from lessons_loop.deploy.exchange import received_system
 from lessons_loop.deploy.openwebui_client import OpenWebUI
 from lessons_loop.deploy.server import ADMIN_EMAIL
 from lessons_loop.filter.inject import BLOCK_OPEN
-from support.openwebui import PLUGIN, ask_in_page
+from support.openwebui import PLUGIN, RATING_PLUGIN, ask_in_page
 
 LESSONS = [sys.executable, "-m", "lessons_loop.deploy.cli"]
 FOREIGN = ("OPENAI_API_", "RAG_", "LESSONS_")
@@ -109,6 +109,7 @@ def test_up_brings_everything_and_stops_on_interrupt(folder: Path) -> None:
         plugin = client.function(PLUGIN)
         assert plugin and plugin["is_active"] and plugin["is_global"]
         assert client.valves("functions", PLUGIN)["distill_enabled"] is True
+        assert (client.function(RATING_PLUGIN) or {})["is_active"]
         assert "a script, not an LLM" in running.output
         assert stat.S_IMODE((folder / "admin-password").stat().st_mode) == 0o600
         (model,) = client.ask("GET", "/api/models")["data"]
