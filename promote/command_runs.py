@@ -60,6 +60,8 @@ class GateFlags:
     by_tools: bool = False
     notify_url: str = ""
     """Where the run's line is posted; empty: nowhere."""
+    despite_pause: bool = False
+    """What takes lessons out of use goes on while the gate is paused."""
 
     def rules(self) -> Rules:
         """Return what the run judges by."""
@@ -72,7 +74,8 @@ class GateFlags:
         """Return where the gate works, for reading a copy; raise EmbedError."""
         embedder = parse_embedding(self.embedding if embedding else "", os.environ)
         copy = self.dry_run or reading
-        return GateSettings(self.store, self.domain, self.state_dir, embedder, copy)
+        place = (self.store, self.domain, self.state_dir, embedder, copy)
+        return GateSettings(*place, despite_pause=self.despite_pause)
 
 
 def run_over_all(flags: GateFlags, mode_name: str, llm: tuple[str, str, str]) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lessons_loop.promote import render
 from lessons_loop.promote.command_runs import GateFlags, opened_gate, print_json
 from lessons_loop.promote.decide import Wanted, decide
 from lessons_loop.promote.records import Actor, Decision
 from lessons_loop.promote.state import existing_store
+
+TAKING_OUT = (Decision.REJECT, Decision.HOLD, Decision.DEMOTE)
+"""Decisions after which no chat is told anything new."""
 
 
 def decide_named(
@@ -23,6 +27,7 @@ def decide_named(
     actor = Actor(kind="human", name=name)
     wanted = Wanted(Decision(decision), reason, actor, supersede, force)
     existing_store(flags.store)
+    flags = replace(flags, despite_pause=wanted.decision in TAKING_OUT)
     with opened_gate(flags) as session:
         outcomes = decide(session, ids, wanted, flags.rules())
         content = [outcome.as_dict() for outcome in outcomes]

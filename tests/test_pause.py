@@ -21,10 +21,12 @@ from lessons_loop.promote.pause import (
 )
 from support.chroma_server import free_port
 from support.commands import run_here
-from support.gate import flags, gate, on_folder
+from support.gate import candidate, flags, gate, on_folder, promotion, stage
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 11, 2, 12, tzinfo=UTC)
+
+FOUND = candidate()
 
 
 def test_flag_says_who_when_and_why(tmp_path: Path) -> None:
@@ -152,6 +154,21 @@ def test_reading_commands_work_while_paused(root: Path, words: list[str]) -> Non
     set_pause(root / "state", "alex", "", NOON)
     done = run_here(*words, *flags(root))
     assert "paused" not in done.err
+
+
+@on_folder
+@pytest.mark.parametrize(
+    "words",
+    [["reject", FOUND.lesson.key], ["hold", FOUND.lesson.key], ["restore", "latest"]],
+    ids=lambda words: words[0],
+)
+def test_undoing_goes_on_while_paused(root: Path, words: list[str]) -> None:
+    stage(root, [FOUND])
+    with gate(root) as session:
+        session.apply(promotion(session, candidate("Bound telemetry_hours.", message="m2")))
+    set_pause(root / "state", "alex", "", NOON)
+    done = run_here(*words, "--reason", "an incident", *flags(root))
+    assert done.code == 0, done.err
 
 
 @on_folder
