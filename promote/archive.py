@@ -20,6 +20,7 @@ from lessons_loop.promote.rows import (
     PLACEHOLDER,
     Row,
     create_cosine,
+    field_names,
     find_collection,
     pack,
     read_rows,
@@ -67,7 +68,7 @@ def read_archive(collection: Any, generation: int) -> ArchiveRows:
     rows = ArchiveRows({}, {}, {})
     for page in read_rows(collection):
         for id_, document, metadata in zip(*page, strict=True):
-            rows.fields[id_] = set(metadata or {})
+            rows.fields[id_] = field_names(metadata)
             try:
                 found = Archived.from_record(Record(id_, document, dict(metadata or {})))
             except InvalidLesson:

@@ -21,6 +21,7 @@ from lessons_loop.promote.rows import (
     chroma_errors,
     create_cosine,
     delete_rows,
+    field_names,
     find_collection,
     read_rows,
     space_of,
@@ -126,7 +127,7 @@ def read_curated(collection: Any, domain: str) -> CuratedRows:
     rows = CuratedRows({}, {}, {})
     for page in read_rows(collection):
         for id_, document, metadata in zip(*page, strict=True):
-            rows.fields[id_] = set(metadata or {})
+            rows.fields[id_] = field_names(metadata)
             try:
                 rows.lessons[id_] = _curated(id_, document, metadata, domain)
             except (InvalidLesson, TypeError, ValueError) as error:
