@@ -29,6 +29,7 @@ from lessons_loop.promote.restore_diff import (
     Target,
     difference,
     plain,
+    same_vector,
     target_of,
 )
 from lessons_loop.promote.session import GateSession
@@ -267,8 +268,7 @@ def _same_vectors(
     found: Mapping[str, Vectors], wanted: Mapping[str, Vectors], keys: Mapping[str, object]
 ) -> bool:
     return all(
-        key in found and (key not in wanted or np.array_equal(found[key], wanted[key]))
-        for key in keys
+        key in found and (key not in wanted or same_vector(found[key], wanted[key])) for key in keys
     )
 
 

@@ -19,6 +19,8 @@ from lessons_loop.promote.records import Archived
 from lessons_loop.promote.snapshot_rows import Event, Snapshot
 from lessons_loop.promote.uses import Use
 
+SAME_VECTOR = 1e-5
+
 
 class Present(NamedTuple):
     """What a domain holds now, by id."""
@@ -138,6 +140,11 @@ def plain(row: Curated) -> Curated:
     return row.model_copy(update={"rev": 0})
 
 
+def same_vector(one: Vectors, other: Vectors) -> bool:
+    """Say whether two unit rows are the same: Chroma gives back some of them 1e-8 off."""
+    return one.shape == other.shape and float(np.abs(one - other).max(initial=0.0)) < SAME_VECTOR
+
+
 def _missing(there: Iterable[str], wanted: Collection[str]) -> tuple[str, ...]:
     return tuple(id_ for id_ in there if id_ not in wanted)
 
@@ -147,7 +154,7 @@ def _differs(row: Curated, present: Present, vectors: Mapping[str, Vectors]) -> 
     if now is None or plain(now) != plain(row):
         return True
     known, stored = vectors.get(row.key), present.vectors.get(row.key)
-    return known is not None and (stored is None or not np.array_equal(known, stored))
+    return known is not None and (stored is None or not same_vector(known, stored))
 
 
 def _is_same_vector(row: Curated, present: Present, vectors: Mapping[str, Vectors]) -> bool:
@@ -156,7 +163,7 @@ def _is_same_vector(row: Curated, present: Present, vectors: Mapping[str, Vector
     if now is None or stored is None or now.lesson.embedded_text != row.lesson.embedded_text:
         return False
     known = vectors.get(row.key)
-    return known is None or np.array_equal(known, stored)
+    return known is None or same_vector(known, stored)
 
 
 def _staging(
