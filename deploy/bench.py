@@ -28,6 +28,7 @@ from lessons_loop.deploy.bench_figures import Figure, milliseconds
 from lessons_loop.deploy.bench_local import load_figures, outlet_figures, stall_figures
 from lessons_loop.deploy.bench_prefix import prefix_figures
 from lessons_loop.deploy.bench_recall import recall_figures
+from lessons_loop.deploy.bench_status import status_figures
 from lessons_loop.deploy.progress import Stages
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote.quiet import quiet_libraries
@@ -35,7 +36,7 @@ from lessons_loop.promote.quiet import quiet_libraries
 SIZES = (100, 1_000, 10_000)
 LARGE = 100_000
 WIDTH = 80
-PARTS = ("recall", "prefix", "local", "chat")
+PARTS = ("recall", "prefix", "local", "status", "chat")
 
 
 class Part(NamedTuple):
@@ -57,6 +58,7 @@ def parts(*, quick: bool, large: bool, only: str) -> list[Part]:
         Part("local", "outlet", lambda: outlet_figures(40 if quick else 200)),
         Part("local", "published file", load_figures),
         Part("local", "stalls of the event loop", stall_figures),
+        Part("status", "lessons status", lambda: status_figures(runs=5 if quick else 10)),
         Part(
             "chat", "first token, real Open WebUI", lambda: first_token_figures(8 if quick else 30)
         ),

@@ -24,6 +24,7 @@ from lessons_loop.deploy.bench_prefix import (
     share,
 )
 from lessons_loop.deploy.bench_recall import recall_figures
+from lessons_loop.deploy.bench_status import status_figures
 from support.gate import HashEmbedder
 
 CHAT = BenchChat(
@@ -53,6 +54,12 @@ def test_local_parts_run_in_small():
     figures = [*outlet_figures(2), *load_figures(40, 1), *stall_figures(40, 1)]
     assert all(figure.low <= figure.median <= figure.high for figure in figures)
     assert {figure.unit for figure in figures} == {"ms", "MB"}
+
+
+def test_status_is_measured_on_both_stores() -> None:
+    figures = status_figures(lessons=40, lines=60, runs=1)
+    assert [figure.name.rpartition(" ")[2] for figure in figures] == ["folder", "server"]
+    assert all(figure.low > 0 and figure.unit == "s" for figure in figures)
 
 
 def test_prefix_without_lessons_is_whole_and_with_lessons_below():
