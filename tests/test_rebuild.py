@@ -2,16 +2,19 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lessons_loop.filter.embed import Purpose
+from lessons_loop.filter.embed import Purpose, Vectors
 from lessons_loop.filter.errors import EmbeddingMismatch, EmbedError, StoreDamaged, StoreError
 from lessons_loop.filter.store import StorePaths, open_embedded
-from lessons_loop.promote.rebuild import re_embed, re_embed_domain
+from lessons_loop.promote.errors import LockHeld
+from lessons_loop.promote.rebuild import estimate, re_embed, re_embed_domain
 from lessons_loop.promote.session import open_gate
+from support.commands import parse
 from support.gate import (
     HashEmbedder,
     bare,
@@ -163,3 +166,92 @@ def test_similarities_stay_within_bounds(root: Path) -> None:  # T-39
     with gate(root) as session:
         vectors = session.nearest_vectors()[1]
         assert np.abs(vectors @ vectors.T).max() <= 1 + 1e-6
+
+
+class Counting(HashEmbedder):
+    """Ends after so many texts."""
+
+    def __init__(self, most: int = 10**6) -> None:
+        super().__init__(32, "new")
+        self.left = most
+        self.texts = 0
+
+    def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+        if self.left < len(texts):
+            raise EmbedError("endpoint died")
+        self.left -= len(texts)
+        self.texts += len(texts) if purpose is Purpose.DOCUMENT else 0
+        return super().embed(texts, purpose)
+
+
+def many(root: Path, count: int) -> None:
+    with gate(root) as session, session.batch():
+        for number in range(count):
+            found = candidate(f"Bound read {number} of table t{number}.", message=f"m{number}")
+            session.apply(promotion(session, found))
+
+
+def test_an_ended_re_embedding_goes_on_where_it_stopped(root: Path) -> None:
+    many(root, 100)
+    with pytest.raises(EmbedError, match="endpoint died"):
+        re_embed_domain(settings(root, Counting(8 + 64)))
+    told: list[tuple[str, int, int]] = []
+    second = Counting()
+    assert re_embed_domain(settings(root, second), report=lambda *what: told.append(what)) == 100
+    assert second.texts == 8 + 36 + 8  # fingerprint, the rest, the sample
+    assert told[0] == ("embedding", 64, 100) and told[-1] == ("building", 1, 1)
+    with gate(root, HashEmbedder(32)) as session:
+        keys, vectors = session.nearest_vectors()
+        texts = [session.curated[key].lesson.embedded_text for key in keys]
+        expected = HashEmbedder(32).embed(texts, Purpose.DOCUMENT)
+        np.testing.assert_allclose(vectors, expected, atol=1e-6)
+    assert not list((root / "state" / "reembed").iterdir())
+
+
+@on_folder
+def test_vectors_of_another_model_are_not_gone_on_with(root: Path) -> None:
+    many(root, 70)
+    with pytest.raises(EmbedError, match="endpoint died"):
+        re_embed_domain(settings(root, Counting(8 + 64)))
+    other = HashEmbedder(32, "third", salt="y")
+    assert re_embed_domain(settings(root, other)) == 70
+    with gate(root, other) as session:
+        texts = [session.curated[key].lesson.embedded_text for key in session.curated]
+        found = np.stack([session.holdings.vector(key) for key in session.curated])  # type: ignore[arg-type]
+        np.testing.assert_allclose(found, other.embed(texts, Purpose.DOCUMENT), atol=1e-6)
+
+
+@on_folder
+def test_a_model_that_wavers_switches_nothing(root: Path) -> None:
+    class Wavering(HashEmbedder):
+        asked_often = 0
+
+        def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+            self.asked_often += 1
+            self.salt = "z" if self.asked_often > 2 else ""
+            return super().embed(texts, purpose)
+
+    key = filled(root)
+    with pytest.raises(EmbedError, match="answers otherwise than before"):
+        re_embed_domain(settings(root, Wavering(32)))
+    with gate(root) as session:
+        assert session.nearest_vectors()[0] == (key,)
+
+
+def test_dry_run_says_how_many_and_how_long(root: Path) -> None:
+    many(root, 20)
+    chosen = settings(root, HashEmbedder(32, "new"), dry_run=True)
+    with open_gate(chosen, re_embedding=True) as session:
+        found = estimate(session)
+    assert (found.lessons, found.archived, found.done) == (20, 0, 0) and found.seconds >= 0
+    with gate(root) as session:
+        assert session.nearest_vectors()[1].shape == (20, 64)
+
+
+def test_another_gate_keeps_re_embedding_out(root: Path) -> None:
+    with gate(root), pytest.raises(LockHeld):
+        re_embed_domain(settings(root, HashEmbedder(32)))
+
+
+def test_the_old_name_still_works() -> None:
+    parse("lessons re-embed --store ./lessons")
