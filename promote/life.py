@@ -6,6 +6,7 @@ Covered: no user, chat or message is named, in any form.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from lessons_loop.filter.errors import InvalidLesson, LessonsError
@@ -20,6 +21,14 @@ from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.snapshot import list_snapshots
 
 SHOWN_SIGHTINGS = 3
+
+
+class Where(NamedTuple):
+    """Where a store's own files lie; a session that only reads works on a copy."""
+
+    state: Path
+    published: Path | None
+    """None: recall reads the server."""
 
 
 class Life(NamedTuple):
@@ -47,7 +56,7 @@ class Life(NamedTuple):
     """How its uses were judged."""
 
 
-def find_curated_or_gone(book: Casebook, prefix: str) -> Life | None:
+def find_curated_or_gone(book: Casebook, prefix: str, where: Where) -> Life | None:
     """Return a lesson that is curated, or only in the archive; None where it may wait.
 
     Needs no embedder. Raises InvalidLesson where several fit.
@@ -56,7 +65,7 @@ def find_curated_or_gone(book: Casebook, prefix: str) -> Life | None:
     if any(key.startswith(prefix) for key in session.curated):
         rows = [row for key, row in session.curated.items() if key.startswith(prefix)]
         row = only(rows, prefix, "lesson")
-        return _curated_life(book, row)
+        return _curated_life(book, row, where)
     waiting = (*(one.lesson.key for one in session.candidates()), *_held_keys(session))
     ids = (one.id for one in session.candidates())
     if any(name.startswith(prefix) for name in (*waiting, *ids)):
@@ -65,7 +74,7 @@ def find_curated_or_gone(book: Casebook, prefix: str) -> Life | None:
     latest = {row.lesson.key: row for row in sorted(rows_gone, key=lambda row: row.ledger_ref)}
     if not latest:
         return _told_by_ledger(book, prefix)
-    return _gone_life(book, only(list(latest.values()), prefix, "lesson"))
+    return _gone_life(book, only(list(latest.values()), prefix, "lesson"), where)
 
 
 def find_waiting_life(listing: Listing, prefix: str) -> Life:
@@ -133,7 +142,7 @@ def sighting_as_dict(seen: Candidate) -> dict[str, Any]:
     return {"at": seen.at, **producer, **seen.evidence.model_dump(mode="json")}
 
 
-def _curated_life(book: Casebook, row: Curated) -> Life:
+def _curated_life(book: Casebook, row: Curated, where: Where) -> Life:
     sightings = _recorded_sightings(book, row.key)
     return Life(
         row.key,
@@ -143,13 +152,13 @@ def _curated_life(book: Casebook, row: Curated) -> Life:
         book.precedents.past.chain([row.key], sightings),
         tuple(book.decisions([row.key])),
         curated=row,
-        snapshots=tuple(_snapshots_since(book.session, row.since)),
-        recalled=_recalled(book.session, row),
+        snapshots=tuple(_snapshots_since(where.state, row.lesson.domain, row.since)),
+        recalled=_recalled(where.published, row),
         record=_record(book.session, row.key),
     )
 
 
-def _gone_life(book: Casebook, row: Archived) -> Life:
+def _gone_life(book: Casebook, row: Archived, where: Where) -> Life:
     session, key = book.session, row.lesson.key
     sightings = row.all_sightings or _recorded_sightings(book, key)
     return Life(
@@ -162,7 +171,7 @@ def _gone_life(book: Casebook, row: Archived) -> Life:
         curated=_once_curated(session, key),
         archived=row,
         replaced_by=_heir(session, key),
-        snapshots=tuple(_snapshots_since(session, row.at)),
+        snapshots=tuple(_snapshots_since(where.state, session.domain, row.at)),
         recalled=f"no: it is {row.status.value}",
         record=_record(session, key),
     )
@@ -222,15 +231,14 @@ def _heir(session: GateSession, key: str) -> str:
     return next((row.key for row in rows if row.supersedes == key), "")
 
 
-def _snapshots_since(session: GateSession, moment: str) -> list[str]:
+def _snapshots_since(state: Path, domain: str, moment: str) -> list[str]:
     """Return the names of the snapshots taken since; a name starts with its time."""
     least = "".join(letter for letter in moment if letter not in "-:").removesuffix("Z")
-    names = (path.name for path in list_snapshots(session.state, session.domain))
+    names = (path.name for path in list_snapshots(state, domain))
     return [name.split(".")[0] for name in names if name >= least]
 
 
-def _recalled(session: GateSession, row: Curated) -> str:
-    path = session.store.published(session.domain)
+def _recalled(path: Path | None, row: Curated) -> str:
     if path is None:
         return "yes: recall reads the server"
     try:
@@ -239,7 +247,7 @@ def _recalled(session: GateSession, row: Curated) -> str:
         return f"no: {error}"
     if published is not None and row.key in published.keys:
         return f"yes: published, since {row.since[:10]}"
-    return f"no: not published, run `lessons publish --domain {session.domain}`"
+    return f"no: not published, run `lessons publish --domain {row.lesson.domain}`"
 
 
 def _record(session: GateSession, key: str) -> dict[str, int]:

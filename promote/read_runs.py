@@ -11,7 +11,13 @@ from lessons_loop.promote.command_runs import (
     progress_bar,
     reading_gate,
 )
-from lessons_loop.promote.life import Life, find_curated_or_gone, find_waiting_life, life_as_dict
+from lessons_loop.promote.life import (
+    Life,
+    Where,
+    find_curated_or_gone,
+    find_waiting_life,
+    life_as_dict,
+)
 from lessons_loop.promote.listing import (
     HEADING,
     Waiting,
@@ -24,6 +30,7 @@ from lessons_loop.promote.listing import (
 from lessons_loop.promote.lookup import check_prefix, list_waiting
 from lessons_loop.promote.past import keys_of
 from lessons_loop.promote.render_life import life_lines
+from lessons_loop.promote.state import locate
 
 
 def list_all(flags: GateFlags, wish: Wish) -> None:
@@ -60,8 +67,10 @@ def show_one(flags: GateFlags, prefix: str) -> None:
 
 
 def _life(flags: GateFlags, prefix: str) -> Life:
+    place = locate(flags.store, flags.state_dir)
+    where = Where(place.state, place.published(flags.domain))
     with opened_gate(flags, reading=True, embedding=False) as session:
-        if found := find_curated_or_gone(Casebook(session, flags.rules()), prefix):
+        if found := find_curated_or_gone(Casebook(session, flags.rules()), prefix, where):
             return found
     with reading_gate(flags) as session:
         return find_waiting_life(list_waiting(session, flags.rules()), prefix)

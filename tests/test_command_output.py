@@ -23,7 +23,7 @@ HOSTILE = "Use [bold red]table_x[/] for \u202eorders[link=http://x.invalid]z[/li
 LONG = "Bound telemetry_hours by day_key " + "and read one_rather_long_identifier_name " * 8
 WIDE = "结果表只按 serial_key 查询，" * 12 + "and never by text."
 GIVEN = Path(__file__).parent / "fixtures" / "lessons.jsonl"
-NAMELESS = ("up", "demo", "eval", "install", "seed import")
+NAMELESS = ("up", "demo", "eval", "install", "seed import", "schedule")
 """Commands that work on no store."""
 
 
