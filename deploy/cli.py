@@ -15,6 +15,7 @@ from lessons_loop.deploy import (
     doctor_command,
     install_command,
     report_command,
+    schedule_command,
     status_command,
     store_commands,
 )
@@ -160,6 +161,7 @@ snapshot_commands.register(app)
 verify_command.register(app)
 history_command.register(app)
 pause_commands.register(app)
+schedule_command.register(app)
 seed_commands.register(app)
 eval_commands.register(app)
 announce_waiting(app)  # last: it wraps what is registered by then
