@@ -23,6 +23,7 @@ from rich.console import Console
 
 from lessons_loop.deploy.browser import TURN_SECONDS, Turn, open_browser
 from lessons_loop.deploy.checks_models import ask_model
+from lessons_loop.deploy.demo_thumb import thumb_up, wait_until_moved
 from lessons_loop.deploy.exchange import Exchange, read_exchange
 from lessons_loop.deploy.home import Home
 from lessons_loop.deploy.local import TOOL_ID, Options, Running, local_run
@@ -124,12 +125,30 @@ def drive(running: Running, stages: Stages, story: Story, seen: Observations) ->
     second = ask(running, SECOND, stages)
     story.exchange(second)
     check_second(first, second, lesson, seen)
-    story.chapter("5. The ledger")
+    rate(running, stages, story, seen)
+    story.chapter("6. The ledger")
     story.plain("$ lessons verify", 2)
     story.plain(gate(running, "verify", embed=False), 4)
     seen.require(True, "the ledger verifies")
     story.closing(first, second, lesson.lesson.text)
     return {"first": figures(first, lesson), "second": figures(second, lesson)}
+
+
+def rate(running: Running, stages: Stages, story: Story, seen: Observations) -> None:
+    """Give the second answer a thumb and let the gate count it."""
+    story.chapter("5. The user liked the answer: thumb up, and the lesson's record has it")
+    with stages.stage("waiting for the thumb to be noted", "the thumb was noted"):
+        thumb_up(running.admin)
+        moved = wait_until_moved(running.home.store)
+    seen.require(moved, "the thumb reached staging")
+    gate(running, "confirm", embed=False)
+    with stages.stage("counting", "the gate has counted"):
+        gate(running, "promote", "--unattended")
+    (lesson,) = curated(running)
+    story.line(
+        "record", f"{lesson.hits} use, {lesson.successes} went well, {lesson.failures} badly"
+    )
+    seen.require((lesson.hits, lesson.successes) == (1, 1), "the lesson's record has the thumb")
 
 
 def ask(running: Running, question: str, stages: Stages) -> Exchange:
