@@ -1,130 +1,59 @@
 from __future__ import annotations
 
-import hashlib
-import hmac
 import tarfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from lessons_loop.filter.alerts import Alerts
 from lessons_loop.filter.errors import LessonsError, StoreError
-from lessons_loop.filter.events import Rating, Usage
-from lessons_loop.filter.models import Candidate, Evidence, EvidenceKind, Status
+from lessons_loop.filter.events import Rating
+from lessons_loop.filter.learner import Learner
 from lessons_loop.filter.spool import Spool
-from lessons_loop.filter.store import StorePaths, ensure_salt
-from lessons_loop.promote.fold import fold_events
+from lessons_loop.filter.store import StorePaths
+from lessons_loop.filter.worker import Worker
 from lessons_loop.promote.forget import ForgetReport, forget
 from lessons_loop.promote.forget_late import drop_forgotten
+from lessons_loop.promote.forget_subject import subject
 from lessons_loop.promote.forgotten import Forgotten
+from lessons_loop.promote.intake import take_in
 from lessons_loop.promote.records import Action, Actor
 from lessons_loop.promote.run import Mode, RunOptions, run_gate
-from lessons_loop.promote.session import GateSession
+from support.commands import run_here
+from support.forgetting import (
+    ALONE,
+    ANNA,
+    BERT,
+    CHAT,
+    HELD,
+    OTHERS,
+    REJECTED,
+    SECRET,
+    SHARED,
+    fill,
+    ref,
+    said,
+    salted,
+)
 from support.gate import (
-    archived,
     candidate,
     gate,
+    lesson,
+    located,
     on_folder,
     promotion,
-    server_url,
     settings,
     shown,
     stage,
-    stage_usage,
 )
-
-ANNA, BERT = "user-anna-0001", "user-bert-0002"
-CHAT = "chat-of-anna-1"
-SECRET = "Anna asked for the turbine of hall seven"
-"""Stands in every quote of hers."""
-ALONE, SHARED = "Look serials up in equipment_machine.", "Bound every telemetry read by day_key."
-HELD, OTHERS = "Cast the torque column before you sum it.", "Filter stock by plant before a join."
-REJECTED = "Round pressures to two digits in reports."
-
-
-def salted(root: Path) -> bytes:
-    return ensure_salt(StorePaths(root / "state" if server_url(root) else root))
-
-
-def ref(root: Path, identity: str) -> str:
-    return hmac.new(salted(root), identity.encode(), hashlib.sha256).hexdigest()
-
-
-def said(root: Path, text: str, user: str, message: str, chat: str = "") -> Candidate:
-    quote = SECRET if user == ANNA else "3 rows from equipment_machine"
-    proof = Evidence(kind=EvidenceKind.TOOL_SUCCESS, quote=quote, excerpt=f"[1] {quote}: ok")
-    return candidate(
-        text,
-        user=ref(root, user),
-        chat=ref(root, chat or f"chat-of-{user}"),
-        message=hashlib.sha256(message.encode()).hexdigest(),
-        evidence=proof,
-    )
-
-
-def used(root: Path, user: str, message: str, keys: tuple[str, ...]) -> Usage:
-    return Usage(
-        keys=keys,
-        message_ref=hashlib.sha256(message.encode()).hexdigest(),
-        user_ref=ref(root, user),
-        chat_ref=ref(root, CHAT),
-        at="2026-11-01T09:00:00Z",
-    )
-
-
-def hold(session: GateSession, *seen: Candidate, status: Status = Status.HELD) -> None:
-    from lessons_loop.promote.records import Change
-
-    first, rest = seen[0], seen[1:]
-    session.apply(
-        Change(
-            action=Action.HOLD if status is Status.HELD else Action.REJECT,
-            key=first.lesson.key,
-            reason="min-users: one user",
-            actor=Actor(kind="rule", name="min-users")
-            if status is Status.HELD
-            else Actor(kind="human", name="alex"),
-            payload={"candidates": [one.model_dump(mode="json") for one in seen]},
-            archive=(archived(first.lesson, status, candidate=first, sightings=rest),),
-            staged=tuple(one.id for one in seen),
-        )
-    )
-
-
-def promoted(session: GateSession, *seen: Candidate) -> str:
-    from dataclasses import replace
-
-    change = promotion(session, seen[0])
-    row = change.put[0].model_copy(
-        update={"occurrences": len(seen), "distinct_users": len({c.user_ref for c in seen})}
-    )
-    payload = {"candidates": [one.model_dump(mode="json") for one in seen], "sightings": len(seen)}
-    session.apply(
-        replace(change, payload=dict(payload), put=(row,), staged=tuple(c.id for c in seen))
-    )
-    return seen[0].lesson.key
+from support.killing import lessons, outcome_after_kills
 
 
 @pytest.fixture
 def filled(root: Path) -> Path:
-    """Anna's traces everywhere, beside Bert's."""
-    with gate(root):
-        pass
-    stage(root, [said(root, ALONE, ANNA, "m1", CHAT)])
-    with gate(root) as session:
-        alone = promoted(session, said(root, ALONE, ANNA, "m1", CHAT))
-        shared = [said(root, SHARED, ANNA, "m2"), said(root, SHARED, BERT, "m3")]
-        both = promoted(session, *shared)
-        hold(session, said(root, HELD, ANNA, "m4"))
-        hold(session, said(root, OTHERS, ANNA, "m5"), said(root, OTHERS, BERT, "m6"))
-        hold(session, said(root, REJECTED, ANNA, "m7"), status=Status.REJECTED)
-    stage_usage(root, "sql", [used(root, ANNA, "u1", (alone, both))])
-    stage_usage(root, "sql", [used(root, BERT, "u2", (both,))])
-    with gate(root) as session:
-        fold_events(session)
-    stage_usage(root, "sql", [used(root, ANNA, "u3", (both,))])
-    stage(root, [said(root, "Sort by machine first.", ANNA, "m8")])
-    stage(root, [said(root, "Sort by plant first.", BERT, "m9")])
+    fill(root)
     return root
 
 
@@ -186,6 +115,7 @@ def test_what_others_showed_stays_with_their_counts(filled: Path) -> None:
         assert [use.user_ref for use in session.uses.rows()] == [ref(filled, BERT)]
 
 
+@on_folder
 def test_proposals_of_nobody_else_go_rejections_stay(filled: Path) -> None:
     report = forget_user(filled)
     with gate(filled) as session:
@@ -205,6 +135,7 @@ def test_the_ledger_says_forgotten(filled: Path) -> None:
         assert session.ledger.entries()[-1].action is Action.FORGET
 
 
+@on_folder
 def test_a_second_time_finds_nothing(filled: Path) -> None:
     forget_user(filled)
     with gate(filled) as session:
@@ -215,6 +146,7 @@ def test_a_second_time_finds_nothing(filled: Path) -> None:
         assert (dict(session.curated), len(session.ledger.entries())) == (before, lines)
 
 
+@on_folder
 def test_dry_run_says_the_same_and_writes_nothing(filled: Path) -> None:
     before = dict(everything(filled))
     dry = forget_user(filled, dry_run=True)
@@ -225,6 +157,7 @@ def test_dry_run_says_the_same_and_writes_nothing(filled: Path) -> None:
     assert (dry.held, dry.candidates, dry.payloads) == (real.held, real.candidates, real.payloads)
 
 
+@on_folder
 def test_forgetting_everybody_in_turn_leaves_nobody(filled: Path) -> None:
     forget_user(filled)
     report = forget_user(filled, BERT)
@@ -239,6 +172,7 @@ def test_a_chat_alone_can_be_forgotten(filled: Path) -> None:
     assert naming(filled, ref(filled, ANNA)) != []
 
 
+@on_folder
 def test_rows_on_their_way_are_dropped_later_ones_learned(filled: Path) -> None:
     forget_user(filled)
     late = said(filled, "Join by serial only.", ANNA, "m10")
@@ -288,3 +222,39 @@ def test_without_the_salt_nobody_is_found(filled: Path) -> None:
     (filled / "salt").unlink()
     with pytest.raises(StoreError, match="restore it, or set LESSONS_SALT"):
         forget_user(filled)
+
+
+@on_folder
+def test_a_seed_obeys_until_a_person_promotes_it_again(filled: Path) -> None:
+    forget_user(filled)
+    seed = Actor(kind="seed", name="seed:sql")
+    with gate(filled) as session:
+        report = take_in(session, [(lesson(ALONE), "s1")], seed)
+        assert report.skipped == 1 and report.notes[0].reason.startswith("forgotten")
+        session.apply(promotion(session, said(filled, ALONE, BERT, "m12")))
+    assert not forget_user(filled).held
+    with gate(filled) as session:
+        assert candidate(ALONE).lesson.key in session.curated
+
+
+def test_killed_forgetting_is_finished_by_the_next(tmp_path: Path) -> None:
+    words = ("forget", "--user", ANNA, "--yes")
+    report = outcome_after_kills(fill, partial(lessons, words), kills=3, seed=4, folder=tmp_path)
+    assert report.kills >= 3
+    assert [one for one in report.differences if "ledger" not in one] == []
+
+
+@on_folder
+def test_the_plugin_writes_the_same_references(root: Path) -> None:
+    with gate(root):
+        pass
+    salted(root)
+    learner = Learner(Spool(StorePaths(root)), Worker(), Alerts())
+    assert subject(located(root), "user", ANNA).ref == learner._ref(ANNA)
+
+
+@on_folder
+def test_verify_says_forgotten_not_broken(filled: Path) -> None:
+    assert run_here("forget", "--user", ANNA, "--yes", "--store", str(filled)).code == 0
+    done = run_here("verify", "--store", str(filled))
+    assert done.code == 0 and "forgotten" in done.out, done
