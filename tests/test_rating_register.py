@@ -13,12 +13,14 @@ import pytest
 from lessons_loop.filter.errors import StoreError
 from lessons_loop.filter.events import Rating
 from lessons_loop.filter.rating_register import RatingRegister, rating_stamp
+from lessons_loop.filter.spool import Spool
+from lessons_loop.filter.store import StorePaths, staging_session
 
 NOON = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
 WRITER = """
 import sys
 from pathlib import Path
-from lessons_loop.filter.events import Rating
+from lessons_loop.filter.events import Rating, Usage
 from lessons_loop.filter.rating_register import RatingRegister
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths
@@ -28,6 +30,16 @@ register = RatingRegister(paths.ratings, lambda rating: spool.append_rating("sql
 for number in range(20):
     at = f"2026-11-30T12:00:{number:02d}.000000Z"
     register.note(f"f{number}", Rating(message_ref=f"m{number}", at=at, outcome="up"))
+    spool.append_usage("sql", Usage(keys=("k",), message_ref=f"m{number}", at=at))
+"""
+DRAINER = """
+import sys
+from pathlib import Path
+from lessons_loop.filter.spool import Spool
+from lessons_loop.filter.store import StorePaths
+spool = Spool(StorePaths(Path(sys.argv[1])))
+for _ in range(5):
+    spool.drain(seconds=60)
 """
 
 
@@ -122,7 +134,13 @@ def test_register_is_private(register):
 
 
 def test_processes_neither_lose_nor_double(tmp_path):
-    command = [sys.executable, "-c", WRITER, str(tmp_path)]
-    running = [subprocess.Popen(command) for _ in range(3)]
-    assert [child.wait(120) for child in running] == [0, 0, 0]
-    assert len(list((tmp_path / "spool").glob("*.json"))) == 20
+    programs = [WRITER, WRITER, WRITER, DRAINER, DRAINER]
+    running = [subprocess.Popen([sys.executable, "-c", one, str(tmp_path)]) for one in programs]
+    assert [child.wait(200) for child in running] == [0] * 5
+    paths = StorePaths(tmp_path)
+    Spool(paths).drain(seconds=60)
+    with staging_session(paths) as client:
+        found = client.get_collection("sql-lessons-events", embedding_function=None).get()
+    kinds = [str(meta["type"]) for meta in found["metadatas"]]
+    assert (kinds.count("rating"), kinds.count("used"), len(kinds)) == (20, 20, 40)
+    assert not list(paths.spool.glob("*"))
