@@ -25,6 +25,8 @@ from rich.table import Table
 
 from lessons_loop.deploy.bench_chat import first_token_figures
 from lessons_loop.deploy.bench_figures import Figure, milliseconds
+from lessons_loop.deploy.bench_gate import gate_figures
+from lessons_loop.deploy.bench_kill import kill_figures
 from lessons_loop.deploy.bench_local import load_figures, outlet_figures, stall_figures
 from lessons_loop.deploy.bench_prefix import prefix_figures
 from lessons_loop.deploy.bench_recall import recall_figures
@@ -36,7 +38,7 @@ from lessons_loop.promote.quiet import quiet_libraries
 SIZES = (100, 1_000, 10_000)
 LARGE = 100_000
 WIDTH = 80
-PARTS = ("recall", "prefix", "local", "status", "chat")
+PARTS = ("recall", "prefix", "local", "gate", "kill", "status", "chat")
 
 
 class Part(NamedTuple):
@@ -58,6 +60,10 @@ def parts(*, quick: bool, large: bool, only: str) -> list[Part]:
         Part("local", "outlet", lambda: outlet_figures(40 if quick else 200)),
         Part("local", "published file", load_figures),
         Part("local", "stalls of the event loop", stall_figures),
+        Part(
+            "gate", "promote --auto over many candidates", lambda: gate_figures(10 if quick else 1)
+        ),
+        Part("kill", "kill -9 at random moments", lambda: kill_figures(3 if quick else 100)),
         Part("status", "lessons status", lambda: status_figures(runs=5 if quick else 10)),
         Part(
             "chat", "first token, real Open WebUI", lambda: first_token_figures(8 if quick else 30)

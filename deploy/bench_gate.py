@@ -52,16 +52,15 @@ class TimedEmbedder(WordEmbedder):
         return rows
 
 
-def gate_figures(quick: bool = False) -> list[Figure]:
-    """Measure; `quick` does it with a tenth of the lessons."""
-    part = 10 if quick else 1
+def gate_figures(part: int = 1) -> list[Figure]:
+    """Measure, with the `part`-th part of the lessons and candidates."""
     figures = []
     for count, limit in RUNS:
         with tempfile.TemporaryDirectory(prefix="lessons-bench-") as folder:
             root = Path(folder) / "store"
             fill(root, CURATED // part, count // part)
             found = measured(root)
-        figures += _figures(found, count // part, CURATED // part, "" if quick else limit)
+        figures += _figures(found, count // part, CURATED // part, limit)
     return figures
 
 

@@ -12,6 +12,8 @@ from rich.console import Console
 
 from lessons_loop.deploy.bench import PARTS, as_json, as_table, noise, parts
 from lessons_loop.deploy.bench_figures import Figure, ratios, spread
+from lessons_loop.deploy.bench_gate import gate_figures
+from lessons_loop.deploy.bench_kill import KINDS, kill_figures
 from lessons_loop.deploy.bench_local import load_figures, outlet_figures, stall_figures
 from lessons_loop.deploy.bench_prefix import (
     BenchChat,
@@ -60,6 +62,19 @@ def test_status_is_measured_on_both_stores() -> None:
     figures = status_figures(lessons=40, lines=60, runs=1)
     assert [figure.name.rpartition(" ")[2] for figure in figures] == ["folder", "server"]
     assert all(figure.low > 0 and figure.unit == "s" for figure in figures)
+
+
+def test_gate_is_measured_in_small() -> None:
+    found = named(gate_figures(part=200))
+    run = found["--auto, 50 candidates, 50 curated"]
+    assert run.low > 0 and run.unit == "s" and run.limit == "120 s at most"
+    assert found["--auto, 50 candidates, 50 curated: peak memory"].unit == "MB"
+
+
+def test_kills_are_counted_per_kind() -> None:
+    figures = kill_figures(1)
+    assert [figure.name.partition(":")[0] for figure in figures] == list(KINDS)
+    assert [figure.median for figure in figures] == [0.0] * len(KINDS)
 
 
 def test_prefix_without_lessons_is_whole_and_with_lessons_below():
