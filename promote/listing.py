@@ -125,7 +125,7 @@ def waiting_lines(row: Waiting) -> list[str]:
         f"{group.key[:12]}  {kind:18}  {group.sightings:>4}  {group.users:>5}  {age:>5}",
         f"{'':14}{plain(group.lesson.text)}",
     ]
-    if near is not None and near.relation != UNRELATED:
+    if near is not None:
         key, score = near.curated.key[:12], f"{near.similarity:.2f}"
         lines.append(f"{'':14}nearest {key}: {near.relation}, {score}")
     elif row.case.verdict.rule == "no-embedder":

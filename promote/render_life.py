@@ -70,6 +70,6 @@ def _standing(life: Life) -> Iterator[str]:
         yield f"replaced:  by {life.replaced_by[:12]}"
     if life.snapshots:
         count, first, last = len(life.snapshots), life.snapshots[0], life.snapshots[-1]
-        yield f"snapshots: {count} since, {first} to {last}"
+        yield f"snapshots: {count} since, {first}" + (f" to {last}" if count > 1 else "")
     if life.recalled:
         yield f"recalled:  {plain(life.recalled)}"
