@@ -25,6 +25,7 @@ from rich.table import Table
 
 from lessons_loop.deploy.bench_chat import first_token_figures
 from lessons_loop.deploy.bench_figures import Figure, milliseconds
+from lessons_loop.deploy.bench_fold import decay_figures, fold_figures
 from lessons_loop.deploy.bench_gate import gate_figures
 from lessons_loop.deploy.bench_kill import kill_figures
 from lessons_loop.deploy.bench_local import load_figures, outlet_figures, stall_figures
@@ -38,7 +39,7 @@ from lessons_loop.promote.quiet import quiet_libraries
 SIZES = (100, 1_000, 10_000)
 LARGE = 100_000
 WIDTH = 80
-PARTS = ("recall", "prefix", "local", "gate", "kill", "status", "chat")
+PARTS = ("recall", "prefix", "local", "gate", "kill", "fold", "decay", "status", "chat")
 
 
 class Part(NamedTuple):
@@ -64,6 +65,8 @@ def parts(*, quick: bool, large: bool, only: str) -> list[Part]:
             "gate", "promote --auto over many candidates", lambda: gate_figures(10 if quick else 1)
         ),
         Part("kill", "kill -9 at random moments", lambda: kill_figures(3 if quick else 100)),
+        Part("fold", "folding of events", lambda: fold_figures(10_000 if quick else 100_000)),
+        Part("decay", "decay on simulated thumbs", lambda: decay_figures(5 if quick else 20)),
         Part("status", "lessons status", lambda: status_figures(runs=5 if quick else 10)),
         Part(
             "chat", "first token, real Open WebUI", lambda: first_token_figures(8 if quick else 30)
