@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lessons_loop.deploy.status_facts import DomainStatus, Hidden, StoreStatus
-from lessons_loop.deploy.status_hidden import hidden_lessons
+from lessons_loop.deploy.status_hidden import hidden_lessons, other_setting
 from lessons_loop.deploy.status_quick import salt_lost
 from lessons_loop.deploy.status_runs import add_operations, ranked
 from lessons_loop.filter.errors import LessonsError
@@ -62,7 +62,8 @@ def finished(found: StoreStatus, state: Path, summaries: Sequence[Summary]) -> S
     """Add what the state directory tells, and what is hidden."""
     found.checked = True
     add_operations(found, state, os.environ)
-    found.hidden += hidden_lessons(found, summaries, os.environ)
+    found.hidden += hidden_lessons(found, summaries)
+    found.notes += other_setting(summaries, os.environ)
     found.problems = list(dict.fromkeys(found.problems))
     return found
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pydantic import ValidationError
+
 from lessons_loop.deploy.status_facts import DomainStatus, Hidden, StoreStatus
+from lessons_loop.filter.embed import Fingerprint
 from lessons_loop.promote.summary import Summary
 
 BY_WORDS = "found by their words alone"
 
 
-def hidden_lessons(
-    found: StoreStatus, summaries: Sequence[Summary], environ: Mapping[str, str]
-) -> list[Hidden]:
+def hidden_lessons(found: StoreStatus, summaries: Sequence[Summary]) -> list[Hidden]:
     """Return what is hidden in each domain."""
     by_name = {domain.domain: domain for domain in found.domains}
     every = [
         *(hidden for one in summaries for hidden in of_domain(by_name[one.domain], one)),
-        *other_models(summaries, environ.get("LESSONS_EMBEDDING", "")),
+        *other_models(summaries),
         *never_asked(found.domains),
     ]
     return [hidden for hidden in every if hidden.lessons]
@@ -45,27 +46,45 @@ def of_domain(domain: DomainStatus, summary: Summary) -> Iterator[Hidden]:
         yield Hidden(name, summary.curated, f"without a vector: {BY_WORDS}", again)
 
 
-def other_models(summaries: Sequence[Summary], setting: str) -> Iterator[Hidden]:
-    """Yield domains whose vectors cannot be compared with the others', or with questions."""
-    known = [one for one in summaries if one.model and one.curated]
-    named = model_of(setting)
-    for one in known:
-        others = sorted({other.model for other in known} - {one.model})
-        again = f"lessons reembed --domain {one.domain}"
-        if named and named not in one.model and one.model not in named:
-            cause = f"vectors of {one.model}, LESSONS_EMBEDDING is {named}: {BY_WORDS}"
-            yield Hidden(one.domain, one.curated, cause, again)
-        elif others and one.model != known[0].model:
-            cause = f"another model than {known[0].domain}'s: together {BY_WORDS}"
-            yield Hidden(one.domain, one.curated, cause, again)
+def other_models(summaries: Sequence[Summary]) -> Iterator[Hidden]:
+    """Yield domains whose vectors cannot be compared with the first one's."""
+    known = [(one, mark) for one in summaries if one.curated and (mark := mark_of(one))]
+    for one, mark in known[1:]:
+        first, wanted = known[0]
+        if not mark.matches(wanted):
+            cause = f"another model than {first.domain}'s: in one chat both {BY_WORDS}"
+            yield Hidden(one.domain, one.curated, cause, f"lessons reembed --domain {one.domain}")
 
 
-def model_of(setting: str) -> str:
-    """Return the model an embedding setting names, "" where it names none."""
+def mark_of(summary: Summary) -> Fingerprint | None:
+    """Return the fingerprint of a domain's vectors, None without a readable one."""
+    try:
+        return Fingerprint.model_validate_json(summary.embedding)
+    except ValidationError:
+        return None
+
+
+def other_setting(summaries: Sequence[Summary], environ: Mapping[str, str]) -> list[str]:
+    """Return notes on domains whose model has another name than the setting's.
+
+    A name proves nothing: the same model may have several.
+    """
+    named = label_of(environ.get("LESSONS_EMBEDDING", ""))
+    return [
+        f"{one.domain}: embedded by {one.model}, LESSONS_EMBEDDING names {named}:"
+        " `lessons doctor` tells whether they are the same"
+        for one in summaries
+        if named and one.model and one.model != named and one.curated
+    ]
+
+
+def label_of(setting: str) -> str:
+    """Return what a setting's model is called in fingerprints, "" where it names none."""
     kind, colon, rest = setting.strip().partition(":")
-    if not colon or kind == "none":
+    if not colon:
         return ""
-    return rest.rpartition("@")[0] if kind == "openai" and "@" in rest else rest
+    name = rest.rpartition("@")[0] if kind == "openai" and "@" in rest else rest
+    return f"{kind}:{name.rstrip('/').rpartition('/')[2] if kind != 'openai' else name}"
 
 
 def never_asked(domains: Sequence[DomainStatus]) -> Iterator[Hidden]:

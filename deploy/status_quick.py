@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from lessons_loop.deploy.status_facts import DomainStatus, StoreStatus
-from lessons_loop.deploy.status_hidden import hidden_lessons
+from lessons_loop.deploy.status_hidden import hidden_lessons, other_setting
 from lessons_loop.deploy.status_runs import add_ledger, add_operations, ranked
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.published import PUBLISHED_FORMAT, PublishedHeader
@@ -48,7 +48,8 @@ def quick_status(store: str, state: Path | None, domains: Sequence[str]) -> Stor
     add_ledger(found, place.state, [summaries[name] for name in names])
     add_operations(found, place.state, os.environ)
     add_salt(found, place)
-    found.hidden += hidden_lessons(found, [summaries[name] for name in names], os.environ)
+    found.hidden += hidden_lessons(found, [summaries[name] for name in names])
+    found.notes += other_setting([summaries[name] for name in names], os.environ)
     found.problems = list(dict.fromkeys(found.problems))
     return found
 

@@ -88,6 +88,8 @@ class Summary(BaseModel):
     unreadable_rows: tuple[str, ...] = ()
     model: str = ""
     dimension: int = 0
+    embedding: str = ""
+    """The model's fingerprint as JSON; a name alone does not tell models apart."""
     calibrated: bool = True
 
     @property
@@ -180,6 +182,7 @@ def summarise(session: GateSession, records: Sequence[LessonRecord]) -> Summary:
         unreadable_rows=tuple(sorted(session.unreadable_curated)[:NAMED_ROWS]),
         model=model.name if model else "",
         dimension=model.dimension if model else 0,
+        embedding=header.embedding,
         calibrated=published or header.calibrated_rev == header.rev,
     ).model_copy(update=staged_now(session))
 

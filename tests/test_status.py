@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from lessons_loop.deploy.status import read_status
 from lessons_loop.deploy.status_facts import StoreStatus
-from lessons_loop.deploy.status_hidden import model_of
+from lessons_loop.deploy.status_hidden import label_of
 from lessons_loop.deploy.status_quick import quick_status
 from lessons_loop.deploy.status_render import render_status, run_lines, spark
 from lessons_loop.deploy.status_runs import read_tail
@@ -22,6 +22,7 @@ from lessons_loop.promote.runs import Outcomes, RunLine, append_run
 from support.commands import run_here
 from support.gate import (
     HUMAN,
+    HashEmbedder,
     candidate,
     flags,
     gate,
@@ -124,13 +125,32 @@ def test_records_begin_with_the_worst(used: Path) -> None:
 
 
 @on_folder
-def test_hidden_lessons_have_a_cause(used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LESSONS_EMBEDDING", "openai:other-model@http://127.0.0.1:9/v1")
-    (found,) = quick(used).hidden
-    assert found.lessons == 3 and "LESSONS_EMBEDDING is other-model" in found.cause
-    assert found.remedy == "lessons reembed --domain sql"
+def test_hidden_lessons_have_a_cause(used: Path) -> None:
+    assert quick(used).hidden == []
     StorePaths(used).published("sql").unlink()
-    assert {one.cause for one in quick(used).hidden} >= {"what recall reads cannot be read"}
+    (found,) = quick(used).hidden
+    assert (found.lessons, found.cause) == (3, "what recall reads cannot be read")
+
+
+def test_domains_of_different_models_are_told(used: Path) -> None:
+    other = HashEmbedder(48)
+    with gate(used, other, domain="ops") as session:
+        session.apply(promotion(session, candidate("Restart the pod.", domain="ops")))
+    (found,) = [one for one in quick(used).hidden if "another model" in one.cause]
+    assert (found.domain, found.remedy) == ("sql", "lessons reembed --domain sql")
+
+
+def test_domain_no_chat_uses_is_told(used: Path) -> None:
+    with gate(used, domain="ops") as session:
+        session.apply(promotion(session, candidate("Restart the pod.", domain="ops")))
+    (found,) = [one for one in quick(used).hidden if "no chat" in one.cause]
+    assert (found.domain, found.lessons) == ("ops", 1)
+
+
+def test_another_models_name_is_a_note(used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LESSONS_EMBEDDING", "openai:other-model@http://127.0.0.1:9/v1")
+    found = quick(used)
+    assert "LESSONS_EMBEDDING names openai:other-model" in found.notes[0] and not found.hidden
 
 
 def test_row_edited_by_hand_is_hidden(used: Path) -> None:
@@ -199,11 +219,12 @@ def test_sparkline_shows_none_and_most() -> None:
 @pytest.mark.parametrize(
     ("setting", "model"),
     [
-        ("openai:bge-m3@http://127.0.0.1:1/v1", "bge-m3"),
-        ("sentence-transformers:all-MiniLM-L6-v2", "all-MiniLM-L6-v2"),
+        ("openai:bge-m3@http://127.0.0.1:1/v1", "openai:bge-m3"),
+        ("sentence-transformers:all-MiniLM-L6-v2", "sentence-transformers:all-MiniLM-L6-v2"),
+        ("sentence-transformers:/some/where/model/", "sentence-transformers:model"),
         ("none", ""),
         ("", ""),
     ],
 )
 def test_setting_names_a_model(setting: str, model: str) -> None:
-    assert model_of(setting) == model
+    assert label_of(setting) == model
