@@ -57,7 +57,8 @@ class When(NamedTuple):
     def told(self) -> str:
         """Return it for people."""
         how = f"every {self.day}" if self.day else "every day"
-        return f"{how} at {self.hour:02}:{self.minute:02}, {self.zone or 'the host’s time'}"
+        zone = self.zone or "the host's time"
+        return f"{how} at {self.hour:02}:{self.minute:02}, {zone}"
 
 
 @dataclass(frozen=True)

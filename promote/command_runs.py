@@ -88,10 +88,11 @@ def run_over_all(flags: GateFlags, mode_name: str, llm: tuple[str, str, str]) ->
     if flags.dry_run or mode is Mode.NONE:
         _run_once(flags, mode, llm, None)
         return
-    state = locate(flags.store, flags.state_dir).state
+    place = locate(flags.store, flags.state_dir)
     actor = {Mode.LLM: f"llm {llm[1]}", Mode.HUMAN: f"human {flags.reviewer}"}.get(mode, mode_name)
-    preview = flags.unattended and read_confirmation(state) is None
-    recorder = Recorder(state, flags.domain, mode_name, actor, preview, flags.notify_url)
+    preview = flags.unattended and read_confirmation(place.state) is None
+    where = (place.state, place.title, flags.domain)
+    recorder = Recorder(*where, mode_name, actor, preview, flags.notify_url)
     with recorded(recorder, lambda told: _tell_paused(told, flags.as_json)):
         _run_once(replace(flags, dry_run=preview), mode, llm, recorder)
 

@@ -44,20 +44,21 @@ class Recorder:
     """Collects what a run did."""
 
     state: Path
+    store: str
+    """Its title, which holds no secret."""
     domain: str
     mode: str
     actor: str
     preview: bool = False
     notify_url: str = ""
     run: str = ""
-    store: str = ""
     report: RunReport | None = None
     known: dict[str, object] = field(default_factory=dict)
     """Fields of the line that the session told."""
 
     def opened(self, session: GateSession) -> None:
         """Note who runs where; a preview's waiting ones are those before it began."""
-        self.run, self.store = session.run, session.store.title
+        self.run = session.run
         if self.preview:
             self._note_waiting(session)
 
@@ -125,7 +126,8 @@ def recorded(
     began = now()
     if found := read_pause(recorder.state, os.environ):
         tell(found.told)
-        _write(recorder, recorder.line(Span(began, now()), paused=found.why))
+        ending = {"paused": found.why, "preview": False}
+        _write(recorder, recorder.line(Span(began, now()), **ending))
         raise typer.Exit(0)
     try:
         yield recorder

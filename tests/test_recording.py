@@ -13,7 +13,7 @@ from lessons_loop.promote.preview import read_confirmation
 from lessons_loop.promote.runs import RunLine, last_waiting, read_runs
 from support.chroma_server import free_port
 from support.commands import Done, run_here
-from support.gate import candidate, flags, gate, on_folder, promotion, stage
+from support.gate import candidate, flags, gate, located, on_folder, promotion, stage
 from support.judging import SOUND, EmbeddingServer
 from support.webhook import Webhook
 
@@ -54,6 +54,7 @@ def test_first_unattended_runs_are_previews(waiting: Path) -> None:
         done = promote(waiting, "--unattended", "--auto")
         assert done.code == 0 and "would promote" in done.out and "`lessons confirm`" in done.out
     assert ledger(waiting) == before
+    assert {line.store for line in runs(waiting)} == {located(waiting).title}
     assert [(line.preview, line.outcomes.promoted, line.waiting) for line in runs(waiting)] == [
         (True, 1, 2)
     ] * 2
@@ -88,7 +89,8 @@ def test_paused_run_exits_zero_and_leaves_a_line(waiting: Path) -> None:
     run_here("pause", "--reason", "store moves", *flags(waiting))
     done = promote(waiting, "--unattended", "--auto")
     assert done.code == 0 and done.out.count("\n") == 1 and "store moves" in done.out
-    assert runs(waiting)[0].paused == "store moves" and ledger(waiting) == before
+    line = runs(waiting)[0]
+    assert (line.paused, line.preview) == ("store moves", False) and ledger(waiting) == before
     run_here("resume", *flags(waiting))
     assert "promoted 1" in promote(waiting, "--auto").out
 
@@ -120,7 +122,7 @@ def test_failed_run_is_counted_by_its_ledger_lines(root: Path) -> None:
     found = candidate()
     with gate(root):
         pass
-    recorder = Recorder(root / "state", "sql", "auto", "auto")
+    recorder = Recorder(root / "state", "store", "sql", "auto", "auto")
     with pytest.raises(KeyboardInterrupt), recorded(recorder, print), gate(root) as session:
         recorder.opened(session)
         session.apply(promotion(session, found))
