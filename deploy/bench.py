@@ -31,6 +31,7 @@ from lessons_loop.deploy.bench_kill import kill_figures
 from lessons_loop.deploy.bench_local import load_figures, outlet_figures, stall_figures
 from lessons_loop.deploy.bench_prefix import prefix_figures
 from lessons_loop.deploy.bench_recall import recall_figures
+from lessons_loop.deploy.bench_snapshot import snapshot_figures
 from lessons_loop.deploy.bench_status import status_figures
 from lessons_loop.deploy.progress import Stages
 from lessons_loop.filter.errors import LessonsError
@@ -39,7 +40,7 @@ from lessons_loop.promote.quiet import quiet_libraries
 SIZES = (100, 1_000, 10_000)
 LARGE = 100_000
 WIDTH = 80
-PARTS = ("recall", "prefix", "local", "gate", "kill", "fold", "decay", "status", "chat")
+PARTS = ("recall", "prefix", "local", "gate", "kill", "fold", "decay", "status", "chat", "snapshot")
 
 
 class Part(NamedTuple):
@@ -72,6 +73,9 @@ def parts(*, quick: bool, large: bool, only: str) -> list[Part]:
             "chat", "first token, real Open WebUI", lambda: first_token_figures(8 if quick else 30)
         ),
     ]
+    every.append(
+        Part("snapshot", "snapshot and restore", lambda: snapshot_figures(runs=1 if quick else 3))
+    )
     return [part for part in every if only in ("", part.part)]
 
 

@@ -52,7 +52,8 @@ def check_change(change: Change, archive: Iterable[Archived], domain: str) -> No
     lessons = [row.lesson for row in change.put] + [row.lesson for row in change.archive]
     if strangers := {lesson.domain for lesson in lessons} - {domain}:
         raise InvalidLesson(f"domain: {', '.join(sorted(strangers))} in a gate of {domain}")
-    if len({row.key for row in change.put}) != len(change.put):
+    put = {row.key for row in change.put}
+    if len(put) != len(change.put):
         raise InvalidLesson("put: names a lesson twice")
     if bad := [row.status.value for row in change.archive if row.status not in OUT_OF_USE]:
         raise InvalidLesson(f"archive: status {bad[0]} is none of the archive's")
@@ -64,7 +65,7 @@ def check_change(change: Change, archive: Iterable[Archived], domain: str) -> No
             raise StoreError(
                 f"lesson {key[:12]} would leave curated without standing in the archive"
             )
-        if key in {row.key for row in change.put}:
+        if key in put:
             raise StoreError(f"lesson {key[:12]} would be put and removed at once")
 
 
