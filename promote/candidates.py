@@ -14,10 +14,11 @@ from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.events import EventRecord, Rating, Tally, Usage
 from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.store import STAGING_VECTOR, collection_names
-from lessons_loop.promote.places import StagingPlace
+from lessons_loop.promote.places import FolderStore, StagingPlace
 from lessons_loop.promote.rows import (
     PAGE,
     Row,
+    chroma_errors,
     create_cosine,
     delete_rows,
     find_collection,
@@ -29,6 +30,7 @@ from lessons_loop.promote.rows import (
 
 EVENT_TYPES: dict[str, type[EventRecord]] = {one.kind: one for one in (Usage, Rating, Tally)}
 
+DROP_FROM = 500
 Found = TypeVar("Found")
 
 
@@ -77,8 +79,26 @@ def delete_staged(
     with place.staging() as client:
         for name, ids in wanted.items():
             collection = find_collection(client, name) if client is not None and ids else None
-            if collection is not None:
+            if collection is None or client is None:
+                continue
+            if isinstance(place, FolderStore) and _are_all(collection, ids):
+                client.delete_collection(name)
+                create_cosine(client, name)
+            else:
                 delete_rows(collection, ids)
+
+
+def _are_all(collection: Any, ids: Sequence[str]) -> bool:
+    """Say whether many rows are all there are: dropping 100,000 takes 4 s, deleting them 20 s.
+
+    For a folder, under its lock: on a server the plugin keeps the collection's id.
+    """
+    if len(ids) < DROP_FROM:
+        return False
+    with chroma_errors(collection.name):
+        if collection.count() > len(set(ids)):
+            return False
+        return set(collection.get(include=[])["ids"]) <= set(ids)
 
 
 def put_back(

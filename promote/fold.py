@@ -3,6 +3,7 @@
 `hits` counts the answers that showed a lesson, whoever asked: it decides nothing.
 `successes` and `failures` are made anew from the register at each run, so that a thumb
 that changes or goes, in any order and over any number of runs, leaves the same numbers.
+Rows are deleted after all batches are counted; the register keeps a crash from counting twice.
 Covered: repeated, forged, unknown, late and future events; a crash between two batches.
 Not covered: somebody who may write to staging and sends very many well-formed uses.
 """
@@ -29,8 +30,8 @@ from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.uses import Use
 
-FOLD_BATCH = 5000
-"""Staged rows of one change: its journal is about 3 MB."""
+FOLD_BATCH = 25_000
+"""Staged rows of one change: its journal is about 15 MB."""
 FOLDER = Actor(kind="rule", name="fold")
 
 
@@ -70,19 +71,20 @@ def fold_events(session: GateSession, *, by_tools: bool = False) -> FoldReport:
     staged = session.events()
     known = {*session.curated, *(row.lesson.key for row in session.archive.values())}
     changed: set[str] = set()
-    events = unknown = waiting = 0
+    gone: list[str] = []
+    unknown = waiting = 0
     for batch in in_batches(by_use(staged), FOLD_BATCH):
         found = _counted(session, batch, known)
-        events += len(found.gone)
+        gone += found.gone
         unknown += found.unknown
         waiting += found.waiting
         changed |= set(found.rows)
         _apply(session, found)
     counts = totals(tally.totals() for _, tally in staged.tallies)
-    _drop(session, [id_ for id_, _ in staged.tallies], f"{len(staged.tallies)} tallies", counts)
-    _drop(session, staged.unreadable, f"{len(staged.unreadable)} rows that are no event", {})
+    report = FoldReport(len(gone), 0, unknown, len(staged.unreadable), waiting, counts)
+    _drop(session, [*gone, *(id_ for id_, _ in staged.tallies), *staged.unreadable], report)
     changed |= settle_judged(session, by_tools=by_tools)
-    return FoldReport(events, len(changed), unknown, len(staged.unreadable), waiting, counts)
+    return report._replace(lessons=len(changed))
 
 
 def settle_judged(session: GateSession, *, by_tools: bool) -> set[str]:
@@ -150,31 +152,32 @@ def _count(session: GateSession, rows: dict[str, Curated], use: Use) -> None:
 
 
 def _apply(session: GateSession, found: _Batch) -> None:
-    if not found.gone:
+    if not found.uses:
         return
     gains = {key: row.hits - session.curated[key].hits for key, row in found.rows.items()}
     payload: dict[str, object] = {
-        "events": len(found.gone),
-        "unknown": found.unknown,
+        "events": len(found.uses),
         "hits": gains,
     }
     session.apply(
         Change(
             action=Action.FOLD,
             key="",
-            reason=f"{len(found.gone)} events folded into {len(found.rows)} lessons",
+            reason=f"{len(found.uses)} answers counted for {len(found.rows)} lessons",
             actor=FOLDER,
             payload=payload,
             put=tuple(found.rows.values()),
-            events=tuple(found.gone),
             uses=tuple(found.uses.values()),
         )
     )
 
 
-def _drop(session: GateSession, rows: Sequence[str], what: str, counts: Mapping[str, int]) -> None:
-    """Delete rows that change no lesson, in one change each batch; the ledger keeps the sums."""
-    for start in range(0, len(rows), FOLD_BATCH):
-        page = tuple(rows[start : start + FOLD_BATCH])
-        payload: dict[str, object] = {"rows": len(page), "counts": dict(counts)}
-        session.apply(Change(Action.FOLD, "", f"{what} read", FOLDER, payload, events=page))
+def _drop(session: GateSession, rows: Sequence[str], report: FoldReport) -> None:
+    """Delete what is folded, all at once: until then the register keeps it from counting twice.
+
+    The ledger keeps the sums of the tallies.
+    """
+    if rows:
+        reason = f"{len(rows)} rows of events folded"
+        payload: dict[str, object] = report._asdict()
+        session.apply(Change(Action.FOLD, "", reason, FOLDER, payload, events=tuple(rows)))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lessons_loop.filter.events import Rating, Usage, tally_of
 from lessons_loop.filter.inject import reference
+from lessons_loop.promote.candidates import delete_staged, read_events
 from lessons_loop.promote.fold import FoldReport, fold_events, judged_tallies
 from lessons_loop.promote.fold_rows import WAIT_DAYS, new_use, rated, waits
 from lessons_loop.promote.judged import judged
@@ -21,6 +22,7 @@ from lessons_loop.promote.uses import Use
 from support.gate import (
     candidate,
     gate,
+    located,
     on_folder,
     promotion,
     raw_client,
@@ -73,7 +75,7 @@ def test_events_become_counters_once(root: Path) -> None:
         assert (row.verdict_ref, row.ledger_ref) == (2, 2)
         assert session.nearest_vectors()[1].tolist() == vectors
         actions = [e.action for e in session.ledger.entries()]
-        assert actions == ["init", "promote", "promote", "fold"]
+        assert actions == ["init", "promote", "promote", "fold", "fold"]
     assert {one.hits for one in shown(root).lessons} == {4, 0}
 
 
@@ -153,7 +155,7 @@ def test_tallies_are_added_up_and_gone(root: Path) -> None:
         assert fold_events(session).distiller == {"kept": 2, "nothing": 4}
         assert session.events() == ([], [], [], [])
         entry = session.ledger.entries()[-1]
-        assert (session.ledger.payload(entry) or {})["counts"] == {"kept": 2, "nothing": 4}
+        assert (session.ledger.payload(entry) or {})["distiller"] == {"kept": 2, "nothing": 4}
 
 
 def test_tools_judge_only_when_asked_to(root: Path) -> None:
@@ -293,3 +295,14 @@ def staged_store(root: Path) -> None:
 def test_kill_at_any_moment_ends_as_undisturbed(root: Path) -> None:
     found = outcome_after_kills(staged_store, partial(driven, "fold"), kills=10, seed=3)
     assert found.differences == [] and found.kills == 10
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_many_rows_go_and_later_ones_stay(root: Path, late: int) -> None:
+    many = [usage("k", message=f"m{n}") for n in range(520 + late)]
+    stage_events(root, many)
+    delete_staged(located(root), "sql", [], [one.id for one in many[:520]])
+    left = read_events(located(root), "sql").usages
+    assert [event for _, event in left] == many[520:]
+    stage_events(root, [usage("k", message="new")])
+    assert len(read_events(located(root), "sql").usages) == late + 1
