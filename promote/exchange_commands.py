@@ -67,11 +67,15 @@ def export_lessons(
     if file is not None:
         _write(file.expanduser(), as_lines(rows).encode())
         told = {"file": str(file), "lessons": len(rows)}
-        typer.echo(json.dumps(told) if as_json else f"{len(rows)} lessons written to {file}")
+        typer.echo(json.dumps(told) if as_json else f"{_many(len(rows))} written to {file}")
     elif as_json:
         typer.echo(json.dumps({"lessons": [exported(row) for row in rows]}, indent=2))
     else:
         typer.echo(as_lines(rows), nl=False)
+
+
+def _many(count: int) -> str:
+    return f"{count} lesson{'' if count == 1 else 's'}"
 
 
 def _write(file: Path, content: bytes) -> None:
@@ -157,7 +161,7 @@ def _tell(report: ImportReport, file: Path, dry_run: bool, as_json: bool) -> Non
         if "reason" in note and note["outcome"] != "unchanged"
     ]
     counted = ", ".join(f"{number} {name}" for name, number in report.counts.items() if number)
-    lines.append(f"{total} lessons: {counted or 'none'}")
+    lines.append(f"{_many(total)}: {counted or 'none'}")
     from lessons_loop.promote.render import make_console, print_lines
 
     print_lines(make_console(), [DRY, *lines, DRY] if dry_run else lines)

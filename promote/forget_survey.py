@@ -14,6 +14,7 @@ from lessons_loop.filter.models import Curated, Record, Status
 from lessons_loop.filter.store import collection_names
 from lessons_loop.promote.forget_subject import Subject, redacted, still_named
 from lessons_loop.promote.forgotten import Forgotten, Tombstone, mark
+from lessons_loop.promote.judged import judged
 from lessons_loop.promote.ledger import LedgerEntry
 from lessons_loop.promote.places import StagingPlace
 from lessons_loop.promote.records import Action, Archived
@@ -22,7 +23,6 @@ from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.uses import Use
 
 FROM_FILES = (Action.SEED, Action.IMPORT)
-STYLE_REASONS = ("too_verbose", "dont_like_the_style", "being_lazy")
 
 
 @dataclass
@@ -236,14 +236,15 @@ def _survey_curated(traces: Traces, session: GateSession, basis: _Basis) -> None
 def _corrected(
     row: Curated, seen: dict[bool, set[tuple[str, str]]], uses: Sequence[Use]
 ) -> Curated:
-    """Return a row without what the forgotten sightings and uses counted."""
-    judged = [use for use in uses if not use.rated_keys or row.key in use.rated_keys]
-    up = sum(use.rating == "up" for use in judged)
-    down = sum(use.rating == "down" and use.rating_reason not in STYLE_REASONS for use in judged)
+    """Return a row without what the forgotten sightings and uses counted.
+
+    The next fold makes successes and failures anew from the register.
+    """
+    words = [judged(use, by_tools=False).get(row.key) for use in uses]
     counts = {
         "hits": max(0, row.hits - len(uses)),
-        "successes": max(0, row.successes - up),
-        "failures": max(0, row.failures - down),
+        "successes": max(0, row.successes - words.count(True)),
+        "failures": max(0, row.failures - words.count(False)),
     }
     gone = {user for user, _ in seen[True]} - {user for user, _ in seen[False]}
     counts["occurrences"] = max(0, row.occurrences - len({one for _, one in seen[True]}))
