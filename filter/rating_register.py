@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -49,6 +49,18 @@ class RatingRegister:
         """Do so for all feedback of a user, of everybody where none is named."""
         return self._take_back("where ? in ('', user)", (user_ref,), at)
 
+    def forget(self, references: Iterable[str]) -> int:
+        """Erase what names one of these users or chats; return how many; raise StoreError.
+
+        For `lessons forget`: nothing is appended, nothing is made.
+        """
+        if not self.path.exists():
+            return 0
+        with self._writing() as found:
+            found.execute("pragma secure_delete = on")
+            query = "delete from ratings where instr(row, ?)"
+            return sum(found.execute(query, (name,)).rowcount for name in references if name)
+
     def _take_back(self, where: str, values: tuple[str, ...], at: str) -> int:
         with self._writing() as found:
             names = found.execute(f"select feedback from ratings {where}", values).fetchall()
@@ -82,7 +94,9 @@ class RatingRegister:
                 yield found
                 found.execute("commit")
         except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"{self.path} cannot be used: {first_line(error)}") from None
+            damaged = type(error) is sqlite3.DatabaseError  # locked or full is a subclass
+            hint = "; delete it, thumbs are noted anew" if damaged else ""
+            raise StoreError(f"{self.path} cannot be used: {first_line(error)}{hint}") from None
 
 
 def noted(found: sqlite3.Connection, feedback: str) -> Rating | None:

@@ -26,6 +26,7 @@ from lessons_loop.promote.compact import compact
 from lessons_loop.promote.effects import Checkpoint, no_checkpoint
 from lessons_loop.promote.forget_files import (
     delete_payloads,
+    forget_thumbs,
     loose_files,
     remove,
     spool_files,
@@ -119,6 +120,7 @@ def forget(
         if not settings.dry_run:  # what came meanwhile
             _forget_files(spool_files(place, needles), report)
             _forget_files(loose_files(place, needles), report)
+            forget_thumbs(place, needles)
         left = wreckage(place)
         report.wreckage = len(left)
         if not settings.dry_run:

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from lessons_loop.filter.rating_register import RatingRegister
 from lessons_loop.promote.files import file_errors, sync_folder
 from lessons_loop.promote.forget_subject import holds
 from lessons_loop.promote.places import FolderStore
@@ -30,6 +31,13 @@ def spool_files(place: Located, needles: set[str]) -> list[Path]:
         return []
     spool = place.paths.spool
     return _naming([*spool.glob("*.json"), *spool.glob(".*.tmp"), *spool.glob("bad/*")], needles)
+
+
+def forget_thumbs(place: Located, needles: set[str]) -> int:
+    """Erase what the rating plugin noted of them; return how many thumbs; raise StoreError."""
+    if not isinstance(place, FolderStore):  # it lies where the plugin runs
+        return 0
+    return RatingRegister(place.paths.ratings, lambda _: None).forget(needles)
 
 
 def loose_files(place: Located, needles: set[str]) -> list[Path]:

@@ -49,6 +49,7 @@ from support.gate import (
     stage,
 )
 from support.killing import lessons, outcome_after_kills
+from support.ratings import Thumbs
 
 
 @pytest.fixture
@@ -200,13 +201,14 @@ def test_a_run_drops_what_comes_late(filled: Path) -> None:
 def test_spool_and_leftovers_of_crashes_go_too(filled: Path) -> None:
     paths = StorePaths(filled)
     Spool(paths).append_candidates([said(filled, "Join by serial only.", ANNA, "m11")])
+    Thumbs(filled).rate("f", 1, user=ANNA)
     (paths.spool / "bad").mkdir()
     (paths.spool / "bad" / "x.json").write_text(f"half of {ref(filled, ANNA)}")
     (filled / "staging.damaged-x").mkdir()
     (filled / "staging.damaged-x" / "chroma.sqlite3").write_text(SECRET)
     report = forget_user(filled)
     assert naming(filled, SECRET, ref(filled, ANNA)) == []
-    assert (report.files, report.wreckage) == (2, 1)
+    assert (report.files, report.wreckage) == (3, 1)
 
 
 def test_an_address_is_no_id(root: Path) -> None:

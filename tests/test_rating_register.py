@@ -124,8 +124,19 @@ def test_what_was_not_appended_is_not_noted(tmp_path, rows):
 def test_damaged_register_is_told(register, content):
     register.path.parent.mkdir()
     register.path.write_bytes(content)
-    with pytest.raises(Exception, match=r"ratings\.sqlite cannot be used"):
+    with pytest.raises(Exception, match=r"ratings\.sqlite cannot be used.*delete it"):
         register.note("f", thumb())
+
+
+def test_forgotten_users_and_chats_leave_no_byte(register, rows):
+    assert register.forget(["a" * 64]) == 0 and not register.path.exists()
+    for number, (user, chat) in enumerate([("a", "c"), ("b", "c"), ("b", "d")]):
+        register.note(f"f{number}", thumb(user_ref=user * 64, chat_ref=chat * 64))
+    assert register.forget(["a" * 64]) == 1
+    assert b"a" * 64 not in register.path.read_bytes()
+    assert register.forget(["c" * 64, ""]) == 1
+    assert register.take_back_all("", thumb(seconds=9).at) == 1
+    assert rows[-1].chat_ref == "d" * 64
 
 
 def test_register_is_private(register):

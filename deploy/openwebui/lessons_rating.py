@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Notes thumbs on answers, so that the gate can tell which curated lessons help.
-source_digest: a34c2f4f4d693d5d4b74af09db6df6861276d0deff8b9b84214a581160438e94
+source_digest: 4868e4e0a95f7acb9ffddb6edc5fed4e8d972c7876547296c7a9baf7a3020172
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import time
 import unicodedata
 from bisect import bisect_left, insort
 from collections import Counter, OrderedDict, deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -1813,6 +1813,18 @@ class RatingRegister:
         """Do so for all feedback of a user, of everybody where none is named."""
         return self._take_back("where ? in ('', user)", (user_ref,), at)
 
+    def forget(self, references: Iterable[str]) -> int:
+        """Erase what names one of these users or chats; return how many; raise StoreError.
+
+        For `lessons forget`: nothing is appended, nothing is made.
+        """
+        if not self.path.exists():
+            return 0
+        with self._writing() as found:
+            found.execute("pragma secure_delete = on")
+            query = "delete from ratings where instr(row, ?)"
+            return sum(found.execute(query, (name,)).rowcount for name in references if name)
+
     def _take_back(self, where: str, values: tuple[str, ...], at: str) -> int:
         with self._writing() as found:
             names = found.execute(f"select feedback from ratings {where}", values).fetchall()
@@ -1846,7 +1858,9 @@ class RatingRegister:
                 yield found
                 found.execute("commit")
         except (sqlite3.Error, OSError) as error:
-            raise StoreError(f"{self.path} cannot be used: {first_line(error)}") from None
+            damaged = type(error) is sqlite3.DatabaseError  # locked or full is a subclass
+            hint = "; delete it, thumbs are noted anew" if damaged else ""
+            raise StoreError(f"{self.path} cannot be used: {first_line(error)}{hint}") from None
 
 
 def noted(found: sqlite3.Connection, feedback: str) -> Rating | None:
