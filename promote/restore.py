@@ -198,16 +198,17 @@ def _vectors(session: GateSession, wanted: Wanted, compared: Comparison) -> Vect
     if not put:
         return None
     known = {**compared.present.vectors, **wanted.snapshot.vectors}
-    rows = {row.key: known[row.key] for row in put if row.key in known}
-    if lost := [row for row in put if row.key not in rows]:
+    keyed = {row.key: row for row in put}
+    rows = {key: known[key] for key in keyed if key in known}
+    if lost := {key: row for key, row in keyed.items() if key not in rows}:
         if session.embedder is None:
             raise EmbedError(
                 f"snapshot {name_of(wanted.path)} has no vectors of {len(lost)} lesson(s): "
                 "pass --embedding or set LESSONS_EMBEDDING"
             )
-        made = session.embed([row.lesson.embedded_text for row in lost])
-        rows |= {row.key: vector for row, vector in zip(lost, made, strict=True)}
-    return np.stack([rows[row.key] for row in put])
+        made = session.embed([row.lesson.embedded_text for row in lost.values()])
+        rows |= dict(zip(lost, made, strict=True))
+    return np.stack([rows[key] for key in keyed])
 
 
 def _payload(wanted: Wanted, compared: Comparison) -> dict[str, object]:

@@ -113,13 +113,13 @@ def difference(
     exact: bool = False,
 ) -> Difference:
     """Return what has to change; `vectors` are the snapshot's, by lesson key."""
-    put = [row for row in target.curated.values() if _differs(row, present, vectors)]
+    put = {k: row for k, row in target.curated.items() if _differs(k, row, present, vectors)}
     stage, unstage = _staging(present, target, elsewhere, exact)
     folded = {} if exact else _folded_since(present, target)
     back = {id_: found.to_record() for id_, found in target.events.items()}
     events = {id_: row for id_, row in (folded | back).items() if id_ not in present.events}
     return Difference(
-        put=tuple(put),
+        put=tuple(put.values()),
         remove=_missing(present.curated, target.curated),
         archive=tuple(
             row for id_, row in target.archive.items() if present.archive.get(id_) != row
@@ -131,7 +131,9 @@ def difference(
         unstage_events=_missing(present.events, target.events) if exact else (),
         uses=tuple(row for id_, row in target.uses.items() if present.uses.get(id_) != row),
         drop_uses=_missing(present.uses, target.uses),
-        same_vectors=frozenset(row.key for row in put if _is_same_vector(row, present, vectors)),
+        same_vectors=frozenset(
+            k for k, row in put.items() if _is_same_vector(k, row, present, vectors)
+        ),
     )
 
 
@@ -149,20 +151,22 @@ def _missing(there: Iterable[str], wanted: Collection[str]) -> tuple[str, ...]:
     return tuple(id_ for id_ in there if id_ not in wanted)
 
 
-def _differs(row: Curated, present: Present, vectors: Mapping[str, Vectors]) -> bool:
-    now = present.curated.get(row.key)
+def _differs(key: str, row: Curated, present: Present, vectors: Mapping[str, Vectors]) -> bool:
+    now = present.curated.get(key)
     if now is None or plain(now) != plain(row):
         return True
-    known, stored = vectors.get(row.key), present.vectors.get(row.key)
+    known, stored = vectors.get(key), present.vectors.get(key)
     return known is not None and (stored is None or not same_vector(known, stored))
 
 
-def _is_same_vector(row: Curated, present: Present, vectors: Mapping[str, Vectors]) -> bool:
+def _is_same_vector(
+    key: str, row: Curated, present: Present, vectors: Mapping[str, Vectors]
+) -> bool:
     """Say whether Chroma may keep the row's text and vector: only its fields change."""
-    now, stored = present.curated.get(row.key), present.vectors.get(row.key)
+    now, stored = present.curated.get(key), present.vectors.get(key)
     if now is None or stored is None or now.lesson.embedded_text != row.lesson.embedded_text:
         return False
-    known = vectors.get(row.key)
+    known = vectors.get(key)
     return known is None or same_vector(known, stored)
 
 
