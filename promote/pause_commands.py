@@ -111,4 +111,10 @@ def place_of(store: str, state_dir: Path | None) -> Path:
 
 
 def _tell(line: str, content: dict[str, Any], as_json: bool) -> None:
-    typer.echo(json.dumps(content, indent=2) if as_json else line)
+    from lessons_loop.promote.render import print_lines
+    from lessons_loop.promote.showing import make_console
+
+    if as_json:
+        typer.echo(json.dumps(content, indent=2))
+    else:
+        print_lines(make_console(), [line])

@@ -103,7 +103,7 @@ def test_pause_needs_no_store_folder(tmp_path: Path) -> None:
     state = str(tmp_path / "state")
     assert run_here("pause", "--state-dir", state, "--reason", "x").code == 0
     again = run_here("pause", "--state-dir", state)
-    assert again.code == 0 and "paused already" in again.out
+    assert again.code == 0 and "paused already" in " ".join(again.out.split())
     assert run_here("resume", "--state-dir", state).out == "the gate goes on with its next run\n"
     assert run_here("resume", "--state-dir", state).out == "the gate was not paused\n"
 
@@ -129,7 +129,7 @@ def test_resume_tells_of_the_variable(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("LESSONS_PAUSE", "1")
     set_pause(tmp_path, "alex", "", NOON)
     done = run_here("resume", "--state-dir", str(tmp_path))
-    assert done.code == 1 and "unset it" in done.out and not os.listdir(tmp_path)
+    assert done.code == 1 and "unset" in done.out and not os.listdir(tmp_path)
 
 
 # --- what a pause means
