@@ -8,7 +8,7 @@ from lessons_loop.filter.redact import find_sensitive, mask
 from lessons_loop.promote.hidden import strip_hidden
 
 
-@lru_cache(maxsize=8_192)  # a decision's payload says the same text up to ten times
+@lru_cache(maxsize=2_048)  # a decision's payload says the same text up to ten times
 def mask_through(text: str) -> str:
     """Return `text` masked; a secret that hidden characters split is masked without them."""
     bare = strip_hidden(text)

@@ -98,7 +98,7 @@ class Word(NamedTuple):
         return self.form, self.negated
 
 
-@lru_cache(maxsize=32_768)
+@lru_cache(maxsize=4_096)
 def words_of(text: str) -> tuple[Word, ...]:
     """Return the meaning-carrying words of `text`, in order."""
     marked = _NEGATING_PHRASES.sub(lambda found: _INSTEAD.ljust(len(found.group())), text)
