@@ -59,7 +59,21 @@ def find_waiting(
             raise InvalidLesson(
                 f"lesson {prefix} is curated already: `lessons reject` withdraws it"
             )
+    if not found:
+        _refuse_gone(listing, prefix)
     return only(found, prefix, what)
+
+
+def _refuse_gone(listing: Listing, prefix: str) -> None:
+    """Raise InvalidLesson for a lesson out of use, with what can be done about it."""
+    rows = [
+        row for row in listing.book.session.archive.values() if row.lesson.key.startswith(prefix)
+    ]
+    if rows:
+        status = max(rows, key=lambda row: row.ledger_ref).status.value
+        raise InvalidLesson(
+            f"lesson {prefix} is {status}: `lessons show` tells why, `lessons revive` brings it back"
+        )
 
 
 def find_rejectable(listing: Listing, prefix: str) -> Group:

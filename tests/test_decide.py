@@ -143,6 +143,12 @@ def test_wrong_decision_on_a_curated_lesson_names_the_right_one(
         decided(promoted, word, KEY)
 
 
+def test_stale_lesson_is_named_as_what_it_is(promoted: Path) -> None:
+    decided(promoted, "demote", KEY)
+    with pytest.raises(InvalidLesson, match="is stale: .*lessons revive"):
+        decided(promoted, "promote", KEY)
+
+
 def test_rejected_lesson_comes_back_with_its_chain(root: Path) -> None:
     for number in range(3):
         stage(root, [candidate(SOUND, message=f"m{number}", user=f"u{number}", chat=f"c{number}")])
