@@ -26,7 +26,6 @@ from lessons_loop.filter.published import read_published
 from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths, collection_names, ensure_salt
-from lessons_loop.promote.curated import Header
 from lessons_loop.promote.ledger import FIRST_PREV, LedgerEntry
 from lessons_loop.promote.places import FolderStore
 from lessons_loop.promote.records import Action, Actor
@@ -179,12 +178,11 @@ def awaited(url: str, folder: Path) -> str:
 def fill_server(url: str, state: Path, lessons: int) -> None:
     """Put rows where status counts them; their content does not matter to it."""
     rev = json.loads(summary_path(state, DOMAIN).read_text())["rev"]
-    header = Header(domain=DOMAIN, state_id="bench", state_dir=str(state), rev=rev)
-    header = header.model_copy(update={"calibrated_rev": rev, "floor": 0.3})
+    header = {"schema_version": 1, "domain": DOMAIN, "rev": rev, "calibrated_rev": rev}
     names = collection_names(DOMAIN)
     put: Callable[..., None] = put_rows
     with closing(open_server(parse_server(url), "curated")) as client:  # type: ignore[type-var]
-        put(create_cosine(client, names["curated"], header.model_dump()), lessons, 384)
+        put(create_cosine(client, names["curated"], header), lessons, 384)
     with closing(open_server(parse_server(url), "staging")) as client:  # type: ignore[type-var]
         put(create_cosine(client, names["candidates"]), 200, 1)
         create_cosine(client, names["events"])
