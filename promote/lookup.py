@@ -72,7 +72,7 @@ def _refuse_gone(listing: Listing, prefix: str) -> None:
     if rows:
         status = max(rows, key=lambda row: row.ledger_ref).status.value
         raise InvalidLesson(
-            f"lesson {prefix} is {status}: `lessons show` tells why, `lessons revive` brings it back"
+            f"lesson {prefix} is {status}: `lessons show` tells why, `lessons revive` reopens it"
         )
 
 

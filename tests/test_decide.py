@@ -145,7 +145,7 @@ def test_wrong_decision_on_a_curated_lesson_names_the_right_one(
 
 def test_stale_lesson_is_named_as_what_it_is(promoted: Path) -> None:
     decided(promoted, "demote", KEY)
-    with pytest.raises(InvalidLesson, match="is stale: .*lessons revive"):
+    with pytest.raises(InvalidLesson, match=r"is stale: .*lessons revive"):
         decided(promoted, "promote", KEY)
 
 
