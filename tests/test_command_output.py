@@ -98,7 +98,7 @@ def lines_of_work(embedding: str) -> list[list[str]]:
         ["resume"],
         ["publish", "--domain", "sql"],
         ["export", "/dev/null"],
-        ["export", "--status", "rejected", "--json"],
+        ["export", "/dev/null", "--status", "rejected"],
         ["import", str(GIVEN), "--reason", "a long reason " * 20, *model],
         ["purge", "--older-than", "30d"],
         ["purge", "--older-than", "30d", "--yes"],
