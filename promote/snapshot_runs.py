@@ -191,14 +191,15 @@ def _why(manifest: Manifest) -> str:
 def _table(rows: Sequence[dict[str, Any]], width: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", width=width)
     table.add_column("snapshot", no_wrap=True, width=22, min_width=22, overflow="crop")
-    for name in ("cur.", "arch.", "cand.", "events", "KiB"):
+    shown = 5 if width >= 76 else 1
+    for name in ("cur.", "arch.", "cand.", "events", "KiB")[:shown]:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("why; what was done then", ratio=1, overflow="fold")
     for row in rows:
         counts = row.get("counts", {})
         why = row.get("problem") or row["why"] + (f"; {row['then']}" if row["then"] else "")
         cells = [*(str(counts.get(name, "?")) for name in COUNTED), str(row["bytes"] // 1024)]
-        table.add_row(row["snapshot"], *cells, Text(why))
+        table.add_row(row["snapshot"], *cells[:shown], Text(why))
     return table
 
 
