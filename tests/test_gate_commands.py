@@ -233,7 +233,7 @@ def test_summary_tells_only_what_happened(env: dict[str, str], root: Path) -> No
     done = run_command("promote", "--unattended", env=env)
     first, second = done.stdout.splitlines()[-2:]
     assert first.endswith(": 3 candidates")
-    assert second == "rejected 1, left undecided 1, usage of 1 answer counted"
+    assert second == "rejected 1, left undecided 1, 1 event of use and rating counted"
 
 
 def test_script_names_missing_packages(tmp_path: Path) -> None:
