@@ -13,7 +13,7 @@ from lessons_loop.promote.journal import Plan
 from lessons_loop.promote.rows import Row
 from lessons_loop.promote.uses import Use
 
-BATCH_PLANS = 500
+BATCH_PLANS = 250
 BATCH_BYTES = 8 * 2**20
 """Of payloads: a journal is about as large again, and is held in memory."""
 

@@ -6,15 +6,19 @@ program's setting could stop it, or send it elsewhere.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
-from contextlib import chdir
+from contextlib import chdir, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from lessons_loop.filter.errors import StoreError
+
+M_ARENA_MAX = -8
+"""Of glibc's malloc.h."""
 
 
 def load_chroma() -> None:
@@ -28,6 +32,7 @@ def load_chroma() -> None:
     spec = find_spec("chromadb")
     if spec is None or spec.origin is None:
         raise StoreError("chromadb is not installed: pip install chromadb")
+    _share_arenas()
     away = threading.current_thread() is threading.main_thread()
     folder = Path(spec.origin).parents[1] if away else Path.cwd()
     try:
@@ -38,3 +43,9 @@ def load_chroma() -> None:
         raise StoreError(f"chromadb refuses {names} of the environment: unset it") from None
     if away:
         Settings.model_config["env_file"] = None
+
+
+def _share_arenas() -> None:
+    """Let Chroma's threads share two pools of memory: own ones cost 40 MB (measured)."""
+    with suppress(OSError, AttributeError):  # glibc alone has it
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)

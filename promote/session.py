@@ -25,6 +25,7 @@ from lessons_loop.promote.effects import (
     no_checkpoint,
     settle_leftover_rebuild,
 )
+from lessons_loop.promote.embedding import EmbedOnce
 from lessons_loop.promote.errors import LedgerBroken
 from lessons_loop.promote.pause import refuse_paused
 from lessons_loop.promote.places import Clients, FolderStore, LessonStore
@@ -177,6 +178,7 @@ class GateSession(GateWriter):
 
     def finish(self) -> None:
         """Publish when what recall reads is missing, damaged or behind."""
+        self.embedding = EmbedOnce(self.embedder)  # publishing needs the room
         if not self.dry_run and not self._unsettled:
             try:
                 self.publish()
