@@ -106,18 +106,26 @@ def decay_figures(pools: int = 20) -> list[Figure]:
     Pools of 100, 200 answers that show five each, a look after every twenty; then with one
     lesson whose answers get 20 %, until it is found, at most 2,000 answers.
     """
-    good = [float(len(simulated(seed, 100, 200))) for seed in range(pools)]
+    good = {
+        chance: [float(len(simulated(seed, 100, 200, chance=chance))) for seed in range(pools)]
+        for chance in (DecayRules().max_chance, 0.01, 1.0)
+    }
     bad = [simulated(100 + seed, 100, 2_000, bad="7") for seed in range(pools)]
     seen = [float(found["7"]) for found in bad if "7" in found]
     lost = [float(len(found.keys() - {"7"})) for found in bad]
     return [
-        spread("good lessons lost, of 100", good, "hardly ever one", ""),
+        *(
+            spread(f"good lost, chance {one:g}", lost_, unit="of 100")
+            for one, lost_ in good.items()
+        ),
         spread("judged answers until a bad one is out", seen or [float("nan")], unit=""),
         spread("good lessons lost meanwhile", lost, unit=""),
     ]
 
 
-def simulated(seed: int, size: int, answers: int, bad: str = "") -> dict[str, int]:
+def simulated(
+    seed: int, size: int, answers: int, bad: str = "", chance: float = DecayRules().max_chance
+) -> dict[str, int]:
     """Return the lessons taken out, with how many answers had shown each until then."""
     dice = random.Random(seed)
     live, gone, uses = [str(n) for n in range(size)], dict[str, int](), list[Use]()
@@ -127,7 +135,7 @@ def simulated(seed: int, size: int, answers: int, bad: str = "") -> dict[str, in
         rating = "up" if dice.random() < (0.2 if bad in shown else 0.7) else "down"
         uses.append(_use(number, f"user-{dice.randrange(20)}", shown, rating))
         if number % 20 == 19:
-            for key in _failing(uses, live, gone):
+            for key in _failing(uses, live, gone, DecayRules(max_chance=chance)):
                 live.remove(key)
                 gone[key] = sum(key in use.keys for use in uses)
         if bad and bad in gone:
@@ -135,9 +143,11 @@ def simulated(seed: int, size: int, answers: int, bad: str = "") -> dict[str, in
     return gone
 
 
-def _failing(uses: Sequence[Use], live: Sequence[str], gone: dict[str, int]) -> list[str]:
+def _failing(
+    uses: Sequence[Use], live: Sequence[str], gone: dict[str, int], rules: DecayRules
+) -> list[str]:
     since = dict.fromkeys(live, "2026-10-01T00:00:00Z")
-    found = standings(judgements(uses, since, by_tools=False), DecayRules(), frozenset(gone))
+    found = standings(judgements(uses, since, by_tools=False), rules, frozenset(gone))
     return [key for key, one in found.items() if one.state is State.FAILING]
 
 

@@ -18,6 +18,7 @@ from lessons_loop.promote import commands_decide, commands_read
 from lessons_loop.promote.decay_options import (
     DemoteStale,
     JudgeByTools,
+    MaxChance,
     MinHits,
     MinSuccessRate,
 )
@@ -106,6 +107,7 @@ def promote(
     demote_stale: DemoteStale = False,
     min_hits: MinHits = 3,
     min_success_rate: MinSuccessRate = 0.5,
+    max_chance: MaxChance = 0.05,
     judge_by_tools: JudgeByTools = False,
     notify_url: NotifyUrl = "",
     as_json: AsJson = False,
@@ -131,7 +133,7 @@ def promote(
 
     place = (store, domain, state_dir, embedding, dry_run)
     flags = GateFlags(*place, dup_threshold, min_users, allow_host, as_json, unattended, name)
-    rules = DecayRules(min_hits, min_success_rate, judge_by_tools)
+    rules = DecayRules(min_hits, min_success_rate, judge_by_tools, max_chance)
     flags = replace(flags, decay=rules if demote_stale else None, by_tools=judge_by_tools)
     flags = replace(flags, notify_url=notify_url)
     if ids:

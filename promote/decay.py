@@ -4,14 +4,14 @@ A judgement is one user's last word on a lesson on one day (UTC, of the answer):
 answers the newest one counts. A lesson is *failing* when all of this holds:
 
 - `min_hits` judgements of at least 2 users or more, all since it was last promoted or revived;
-- fewer than `min_success_rate` of them went well, also without any one of its users;
+- fewer than `min_success_rate` of them went well, and no more than that without any one user;
 - so did fewer than among the domain's other lessons, in answers that did not show this one
   (in all answers, where there are no others). This is the base rate;
 - chance does not explain it: a lesson of base rate does so badly with a probability of at most
-  ALPHA divided by the number of lessons tested (exact binomial; the base is smoothed as
-  (went well + 1) / (judged + 2), so that few judgements of others prove little).
+  `max_chance` (exact binomial; the base is smoothed as (went well + 1) / (judged + 2), so that
+  few judgements of others prove little). 1 switches this off.
 
-Where only the last two, or the word of a single user, stand against it, it is *watched*:
+Where the last one or the word of a single user stands against that, it is *watched*:
 a person is told. An answer shows several lessons and one thumb is for all of them. So the
 worst lesson (lowest upper bound) is blamed first, and its answers are left out for the others.
 Not covered: two bad lessons always shown together; the second is tested once it is shown alone.
@@ -22,15 +22,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from enum import StrEnum
-from math import comb, sqrt
+from math import exp, fsum, lgamma, log, log1p, sqrt
 from typing import NamedTuple
 
 from lessons_loop.promote.clock import parse_iso
 from lessons_loop.promote.judged import judged
 from lessons_loop.promote.uses import Use
 
-ALPHA = 0.05
-"""Chance that one run takes a good lesson out, over all lessons it tests."""
 USERS = 2
 BOUND_Z = 1.96
 """Standard deviations of the bounds that are shown: 95 %."""
@@ -44,6 +42,11 @@ class DecayRules(NamedTuple):
     min_success_rate: float = 0.5
     by_tools: bool = False
     """Let the results of tools judge answers without a thumb."""
+    max_chance: float = 0.05
+    """Greatest probability that a lesson of base rate does so badly; 1: any will do.
+
+    Without it a lesson that helps 7 times in 10 would go at its third thumb once in five.
+    """
 
 
 class State(StrEnum):
@@ -149,7 +152,6 @@ class Pool:
             self.of.setdefault(word.key, []).append(word)
             for key in word.shown - {word.key}:
                 self.beside.setdefault(key, []).append(word.good)
-        self.tests: dict[int, int] = {}
 
     @property
     def keys(self) -> Iterator[str]:
@@ -164,13 +166,6 @@ class Pool:
             return judged_ - len(beside), good - sum(beside)
         return judged_, good
 
-    def tested(self, least: int) -> int:
-        """Return how many lessons have enough judgements."""
-        if least not in self.tests:
-            enough = [key for key, own in self.of.items() if is_tested(own, least)]
-            self.tests[least] = len(enough)
-        return self.tests[least]
-
 
 def is_tested(words: Sequence[Judgement], least: int) -> bool:
     """Say whether there are `least` judgements and two users."""
@@ -179,11 +174,15 @@ def is_tested(words: Sequence[Judgement], least: int) -> bool:
 
 def chance(good: int, judged_: int, rate: float) -> float:
     """Return the probability of at most `good` of `judged_` at this rate."""
+    if good >= judged_ or not 0 < rate < 1:
+        return float(rate <= 0 or good >= judged_)
+    # logarithms: from 1,030 judgements on a coefficient is no float any more
+    yes, no, all_ = log(rate), log1p(-rate), lgamma(judged_ + 1)
     terms = (
-        comb(judged_, k) * rate**k * (1 - rate) ** (judged_ - k)
-        for k in range(min(good, judged_) + 1)
+        exp(all_ - lgamma(k + 1) - lgamma(judged_ - k + 1) + k * yes + (judged_ - k) * no)
+        for k in range(good + 1)
     )
-    return min(1.0, sum(terms))
+    return min(1.0, fsum(terms))
 
 
 def wilson(good: int, judged_: int, z: float = BOUND_Z) -> tuple[float, float]:
@@ -201,12 +200,12 @@ def _standing(pool: Pool, key: str, rules: DecayRules) -> Standing:
     base = pool.base(key)
     good = sum(word.good for word in words)
     users = {word.user for word in words} - {""}
-    state, why = _state(words, good, base, rules, pool.tested(rules.min_hits))
+    state, why = _state(words, good, base, rules)
     return Standing(key, state, len(words), good, len(users), *base, why)
 
 
 def _state(
-    words: Sequence[Judgement], good: int, base: tuple[int, int], rules: DecayRules, tested: int
+    words: Sequence[Judgement], good: int, base: tuple[int, int], rules: DecayRules
 ) -> tuple[State, str]:
     others, well = base
     told = f"{good} of {len(words)} judged uses went well"
@@ -221,16 +220,16 @@ def _state(
         return State.WATCHED, f"{told}: no other lesson was judged"
     if not _also_without_one(words, floor):
         return State.WATCHED, f"{told}: one user alone makes the difference"
-    if chance(good, len(words), (well + 1) / (others + 2)) > ALPHA / max(1, tested):
+    if chance(good, len(words), (well + 1) / (others + 2)) > rules.max_chance:
         return State.WATCHED, f"{told}: that may be chance"
     return State.FAILING, f"{told}, under {floor:.0%}"
 
 
 def _also_without_one(words: Sequence[Judgement], floor: float) -> bool:
-    """Say whether the rate stays under the floor without any one user."""
+    """Say whether the rate does not exceed the floor without any one user."""
     for user in {word.user for word in words}:
         rest = [word.good for word in words if word.user != user]
-        if not rest or sum(rest) / len(rest) >= floor:
+        if not rest or sum(rest) / len(rest) > floor:
             return False
     return True
 

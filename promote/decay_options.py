@@ -18,6 +18,10 @@ MinHits = Annotated[
 MinSuccessRate = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="Share of them that has to go well.")
 ]
+MaxChance = Annotated[
+    float,
+    typer.Option(min=0.0, max=1.0, help="Greatest chance that it was bad luck; 1: never asked."),
+]
 JudgeByTools = Annotated[
     bool,
     typer.Option("--judge-by-tools", help="Tools' results judge answers without a thumb."),
