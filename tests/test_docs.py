@@ -48,7 +48,7 @@ def test_secrets_have_password_fields():
 
 
 def test_first_screen_says_what_is_missing():
-    assert "no decay signal yet" in README
+    assert "**Decay is live**" in README
     assert "make run" in README[:3000] and "make test" in README[:3000]
 
 
