@@ -19,6 +19,7 @@ Not covered: two bad lessons always shown together; the second is tested once it
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from enum import StrEnum
@@ -227,11 +228,13 @@ def _state(
 
 def _also_without_one(words: Sequence[Judgement], floor: float) -> bool:
     """Say whether the rate does not exceed the floor without any one user."""
-    for user in {word.user for word in words}:
-        rest = [word.good for word in words if word.user != user]
-        if not rest or sum(rest) / len(rest) > floor:
-            return False
-    return True
+    counts, goods = Counter[str](), Counter[str]()
+    for word in words:
+        counts[word.user] += 1
+        goods[word.user] += word.good
+    good = goods.total()
+    left = ((good - goods[user], len(words) - count) for user, count in counts.items())
+    return all(count and well / count <= floor for well, count in left)
 
 
 def _percent(good: int, judged_: int) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from lessons_loop.filter.events import Rating, Usage
+from lessons_loop.filter.events import COUNTS_LIMIT, Rating, Usage
 from lessons_loop.filter.inject import reference
 from lessons_loop.filter.text import digest
 from lessons_loop.promote.candidates import StagedEvents
@@ -23,6 +23,8 @@ WAIT_DAYS = 30
 """How long a rating waits for the use it belongs to."""
 AHEAD = timedelta(days=1)
 """How far in the future a waiting rating may lie: one that is never old would wait for ever."""
+OTHER_COUNTS = "others"
+"""Stands for the counters of a flood of names."""
 _ORDER = ("up", "down", "none")
 """Of two ratings at one moment the later of these counts."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -120,12 +122,15 @@ def waits(ratings: Sequence[Rating], now: datetime) -> bool:
 
 
 def totals(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the sums by name."""
+    """Return the sums by name; beyond COUNTS_LIMIT names, which no filter has, one for the rest."""
     found: dict[str, int] = {}
     for one in counts:
         for name, number in one.items():
             found[name] = found.get(name, 0) + number
-    return dict(sorted(found.items()))
+    names = sorted(found)
+    kept = {name: found[name] for name in names[:COUNTS_LIMIT]}
+    rest = sum(found[name] for name in names[COUNTS_LIMIT:])
+    return kept | ({OTHER_COUNTS: rest} if rest else {})
 
 
 def _named(use: Use, references: Sequence[str]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote.clock import iso, parse_iso
+from lessons_loop.promote.judged import STYLE_REASONS
 
 if TYPE_CHECKING:
     from lessons_loop.filter.models import Curated
@@ -28,11 +29,16 @@ if TYPE_CHECKING:
 
 FOLDER = "summary"
 NAMED_ROWS = 20
-_JUDGES = """
+_JUDGES = f"""
 select shown.key, count(distinct coalesce(json_extract(uses.row, '$.user_ref'), ''))
 from shown join uses on uses.id = shown.id
-where json_extract(uses.row, '$.rating') != '' group by shown.key
+where json_extract(uses.row, '$.rating') != ''
+  and json_extract(uses.row, '$.rating_reason') not in ({", ".join("?" * len(STYLE_REASONS))})
+  and (json_array_length(uses.row, '$.rated_keys') = 0 or shown.key in
+    (select value from json_each(uses.row, '$.rated_keys')))
+group by shown.key
 """
+"""As `judged.judged`: a matter of style judges nothing, a comment only what it names."""
 
 
 class LessonRecord(BaseModel):
@@ -230,6 +236,8 @@ def judges_by_key(state: Path, domain: str) -> dict[str, int]:
     try:
         address = f"file:{quote(str(path))}?mode=ro"
         with closing(sqlite3.connect(address, uri=True, timeout=1)) as file:
-            return {str(key): int(count) for key, count in file.execute(_JUDGES)}
+            return {
+                str(key): int(count) for key, count in file.execute(_JUDGES, sorted(STYLE_REASONS))
+            }
     except (sqlite3.Error, ValueError):
         return {}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -66,6 +67,13 @@ def thumbs(key: str, ups: int, downs: int, users: int = 3) -> list[Use]:
 )
 def test_lesson_is_held_against_the_others(ups: int, downs: int, expected: State) -> None:
     assert state(thumbs("a", ups, downs) + thumbs("b", 8, 1)) is expected
+
+
+def test_flood_of_users_is_judged_in_seconds() -> None:
+    many = [used("ab"[n % 2], ("down", "up")[n % 2], f"u{n}") for n in range(30_000)]
+    began = time.process_time()
+    assert state(many) is State.FAILING
+    assert time.process_time() - began < 5  # all pairs of users and words took 17 s
 
 
 def test_one_user_demotes_nothing() -> None:

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lessons_loop.filter.events import Rating, Usage, tally_of
+from lessons_loop.filter.events import COUNTS_LIMIT, Rating, Usage, tally_of
 from lessons_loop.filter.inject import reference
 from lessons_loop.promote.candidates import delete_staged, read_events
 from lessons_loop.promote.fold import FoldReport, fold_events, judged_tallies
-from lessons_loop.promote.fold_rows import WAIT_DAYS, new_use, rated, waits
+from lessons_loop.promote.fold_rows import OTHER_COUNTS, WAIT_DAYS, new_use, rated, waits
 from lessons_loop.promote.judged import judged
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.uses import Use
@@ -156,6 +156,15 @@ def test_tallies_are_added_up_and_gone(root: Path) -> None:
         assert session.events() == ([], [], [], [])
         entry = session.ledger.entries()[-1]
         assert (session.ledger.payload(entry) or {})["distiller"] == {"kept": 2, "nothing": 4}
+
+
+def test_flood_of_counter_names_stays_a_short_line(root: Path) -> None:
+    with_lessons(root)
+    names = [[f"n{n}-{i}" for i in range(COUNTS_LIMIT)] for n in range(3)]
+    stage_events(root, [tally_of(some[0], dict.fromkeys(some, 1), USED) for some in names])
+    with gate(root) as session:
+        found = fold_events(session).distiller
+    assert (len(found), found[OTHER_COUNTS]) == (COUNTS_LIMIT + 1, 2 * COUNTS_LIMIT)
 
 
 def test_tools_judge_only_when_asked_to(root: Path) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lessons_loop.filter.events import Rating, Usage
 from lessons_loop.filter.models import Status
+from lessons_loop.promote.fold import fold_events
 from lessons_loop.promote.session import open_gate
 from lessons_loop.promote.staged_look import look_at_staging
 from lessons_loop.promote.summary import read_records, read_summaries, summary_path
-from support.gate import candidate, gate, located, promotion, settings, stage
+from support.gate import candidate, gate, located, promotion, settings, stage, stage_events
 
 
 def test_session_leaves_a_summary(root: Path) -> None:
@@ -65,3 +68,26 @@ def test_unreadable_summary_is_none(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     path.with_suffix(".records.jsonl").write_bytes(b"{}\n\xff\n")
     assert read_summaries(tmp_path) == [] and read_records(tmp_path, "sql") == []
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({}, 1),
+        ({"reason": "too_verbose"}, 0),
+        ({"outcome": "none"}, 0),
+        ({"keys": ("0dc53d4a",)}, 1),
+        ({"keys": ("deadbeef",)}, 1),  # names no lesson of the answer
+    ],
+)
+def test_record_counts_users_who_judged(root: Path, said: dict[str, Any], expected: int) -> None:
+    with gate(root) as session:
+        session.apply(promotion(session, candidate()))
+        (key,) = session.curated
+    told = {"message_ref": "m", "user_ref": "u", "at": "2026-11-02T08:00:00Z"}
+    thumb = Rating(**({"outcome": "down"} | told | said))
+    stage_events(root, [Usage(keys=(key,), **told), thumb])
+    with gate(root) as session:
+        fold_events(session)
+    (found,) = read_records(root / "state", "sql")
+    assert (found.judges, found.judged) == (expected, expected)
