@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from lessons_loop.deploy.schedule import Job
     from lessons_loop.deploy.schedule_files import Place
 
-SECRET = "--llm-api-key"
+SECRETS = {"--llm-api-key": "LESSONS_LLM_API_KEY", "--notify-url": "LESSONS_NOTIFY_URL"}
+"""Options a unit, which anybody may read, must not hold, and where they belong."""
 schedule = typer.Typer(
     name="schedule",
     help="A timer that runs the gate, for hosts without Kubernetes.",
@@ -179,8 +180,9 @@ def check_options(options: list[str]) -> None:
     """Raise a usage error unless `lessons promote --unattended` takes the options."""
     from lessons_loop.promote.commands import promote
 
-    if any(word.split("=")[0] == SECRET for word in options):
-        raise typer.BadParameter(f"{SECRET} does not belong into a unit: set LESSONS_LLM_API_KEY")
+    for name in (word.split("=")[0] for word in options):
+        if name in SECRETS:
+            raise typer.BadParameter(f"{name} does not belong into a unit: set {SECRETS[name]}")
     app = typer.Typer(add_completion=False)
     app.command()(promote)
     command = typer.main.get_command(app)

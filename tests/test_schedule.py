@@ -216,6 +216,7 @@ def test_domains_run_one_after_the_other(host: Path) -> None:
         ["--review", "human"],
         ["abcdef"],
         ["--llm-api-key", KEY],
+        [f"--notify-url=https://hooks.invalid/{KEY}"],
         ["--min-users", "0"],
     ],
 )
