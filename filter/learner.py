@@ -115,9 +115,9 @@ class Learner:
         told, self._told = self._told, counted  # before waiting: a cancelled one is not repeated
         try:
             await in_daemon_thread(lambda: self.spool.append_tally(self.domain, tally))
-        except StoreError:
+        except StoreError:  # a full spool or disk: draining is what makes room
             self._told = told
-            raise
+            return
         self._next_tally = time.monotonic() + TALLY_SECONDS
 
     async def _note_usage(self, exchange: Exchange) -> None:

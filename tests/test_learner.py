@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import time
 from collections import Counter
 
@@ -13,6 +14,7 @@ import pytest
 from lessons_loop.filter.events import Tally, Usage
 from lessons_loop.filter.lessons_filter import CARRIER, Filter, lesson_source
 from lessons_loop.filter.models import Candidate, Record
+from lessons_loop.filter.spool import SPOOL_LIMIT, spooled, write_spooled
 from lessons_loop.filter.store import StorePaths, file_lock, staging_session
 from support.gate import HashEmbedder
 from support.llm_server import LlmServer, hangs, http_error, says
@@ -185,6 +187,21 @@ def test_counters_become_one_tally(tmp_path, server):
     assert len({tally.message_ref for tally in tallies}) == len(tallies) == 2
     added = sum((Counter(tally.totals()) for tally in tallies), Counter())
     assert added == learner.counts and added["emitted"] == 1
+
+
+def test_full_spool_empties_though_a_tally_is_due(tmp_path, server):
+    loop = Loop(tmp_path, server)
+    loop.run(outlet_body())
+    loop.paths.spool.mkdir(exist_ok=True)
+    usage = Usage(keys=("k",), message_ref="m", at="2026-11-02T08:00:00Z").to_record()
+    write_spooled(loop.paths.spool, "sql-lessons-events", usage)
+    (first,) = spooled(loop.paths.spool)
+    for n in range(SPOOL_LIMIT):
+        os.link(first, loop.paths.spool / f"{n:020d}-x.json")
+    learner = loop.filter.backend.learner
+    learner._next_tally = 0.0
+    asyncio.run(learner.drain())
+    assert learner.spool.waiting() < SPOOL_LIMIT and len(loop.usages()) == 1
 
 
 def test_learning_switched_off_leaves_no_tally(tmp_path, server):

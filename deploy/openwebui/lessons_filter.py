@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 9b0bd11895ecadf7eb59b242d3b5c4c3a9704e9d673fdb30a4553b27c84768e0
+source_digest: 6af9c8f40dba4cf3c7f21941fab25a41b238076f6c4cbf95ba1cd40a78f7f528
 """
 
 from __future__ import annotations
@@ -7056,9 +7056,9 @@ class Learner:
         told, self._told = self._told, counted  # before waiting: a cancelled one is not repeated
         try:
             await in_daemon_thread(lambda: self.spool.append_tally(self.domain, tally))
-        except StoreError:
+        except StoreError:  # a full spool or disk: draining is what makes room
             self._told = told
-            raise
+            return
         self._next_tally = time.monotonic() + TALLY_SECONDS
 
     async def _note_usage(self, exchange: Exchange) -> None:
