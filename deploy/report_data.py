@@ -14,13 +14,13 @@ from lessons_loop.deploy.status_runs import ranked
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.models import Curated, Lesson
 from lessons_loop.promote.ledger import Ledger, LedgerEntry
+from lessons_loop.promote.past import TAKES_IN
 from lessons_loop.promote.records import Action
 from lessons_loop.promote.runs import RunLine, read_runs
 from lessons_loop.promote.summary import LessonRecord, Summary, read_records, read_summaries
 
 Z = 1.96
 """Standard deviations of the bounds that are drawn: 95 %."""
-TAKES_IN = (Action.PROMOTE, Action.SUPERSEDE, Action.SEED, Action.REVIVE, Action.IMPORT)
 TAKES_OUT = (Action.REJECT, Action.RETIRE, Action.DEMOTE, Action.HOLD, Action.FORGET, Action.PURGE)
 _DAYS = """
 select substr(json_extract(row, '$.at'), 1, 10) as day, count(*),

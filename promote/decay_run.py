@@ -20,6 +20,7 @@ from lessons_loop.promote.decay import (
     judgements,
     standings,
 )
+from lessons_loop.promote.past import TAKES_IN
 from lessons_loop.promote.records import Action, Actor, Archived, Change
 from lessons_loop.promote.session import GateSession
 
@@ -48,7 +49,8 @@ def demote_stale(session: GateSession, rules: DecayRules, *, write: bool) -> Dec
     found = sorted(records(session, rules), key=lambda one: (one.bounds[1], one.key))
     failing = [one for one in found if one.state is State.FAILING]
     watched = [one for one in found if one.state is State.WATCHED]
-    mine = [one for one in failing if not is_protected(session.curated[one.key])]
+    theirs = written_by_people(session) if failing else frozenset()
+    mine = [one for one in failing if one.key not in theirs]
     texts = {one.key: session.curated[one.key] for one in (*failing, *watched)}
     for standing in mine if write else ():
         session.apply(demotion(session.curated[standing.key], standing, iso(session.now())))
@@ -87,9 +89,21 @@ def demoted_before(session: GateSession) -> frozenset[str]:
     return frozenset(gone - set(session.curated))
 
 
-def is_protected(row: Curated) -> bool:
-    """Say whether a person wrote the lesson."""
-    return bool(row.seed_id) or row.lesson.source.startswith(("seed", "taught"))
+def written_by_people(session: GateSession) -> frozenset[str]:
+    """Return the seeds and taught lessons.
+
+    A candidate may name any source: it counts where a person or a seed file let the lesson in.
+    """
+    let_in = {
+        entry.key
+        for entry in session.ledger.entries()
+        if entry.action in TAKES_IN and entry.actor.kind in ("human", "seed")
+    }
+    return frozenset(
+        row.key
+        for row in session.curated.values()
+        if row.seed_id or (row.lesson.source.startswith(("seed", "taught")) and row.key in let_in)
+    )
 
 
 def demotion(row: Curated, standing: Standing, at: str) -> Change:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from lessons_loop.promote.decay import DecayRules, State
 from lessons_loop.promote.decay_run import DecayReport, demote_stale, records
 from lessons_loop.promote.fold import fold_events
 from lessons_loop.promote.gate import Mode
-from lessons_loop.promote.records import Action, Change
+from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.run import RunOptions, run_gate
 from lessons_loop.promote.runs import Span, run_line
 from support.gate import HUMAN, candidate, flags, gate, promotion, shown, stage_events
@@ -25,11 +26,12 @@ BAD, GOOD = "Read telemetry without a bound.", "Bound every telemetry read."
 RULES = DecayRules()
 
 
-def with_thumbs(root: Path, source: str = "distill") -> str:
+def with_thumbs(root: Path, source: str = "distill", actor: Actor = HUMAN) -> str:
     """Return the key of the lesson that got four thumbs down."""
     with gate(root) as session:
         for text, origin in ((BAD, source), (GOOD, "distill")):
-            session.apply(promotion(session, candidate(text, source=origin)))
+            change = promotion(session, candidate(text, source=origin))
+            session.apply(replace(change, actor=actor))
         bad, good = session.curated
     rate(root, bad, "down", 4)
     rate(root, good, "up", 5)
@@ -75,6 +77,13 @@ def test_what_a_person_wrote_is_only_proposed(root: Path, source: str) -> None:
     assert (report.demoted, [one.key for one in report.proposed]) == ((), [key])
     with gate(root) as session:
         assert key in session.curated
+
+
+@pytest.mark.parametrize("kind", ["rule", "llm"])
+def test_candidate_that_says_a_person_wrote_it_is_not_believed(root: Path, kind: Any) -> None:
+    key = with_thumbs(root, "taught", Actor(kind=kind, name="all-rules"))
+    report = decayed(root)
+    assert ([one.key for one in report.demoted], report.proposed) == ([key], ())
 
 
 @pytest.mark.parametrize(("mode", "dry"), [(Mode.NONE, True), (Mode.RULES, True)])
