@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from math import sqrt
 from pathlib import Path
@@ -21,6 +21,11 @@ from lessons_loop.promote.summary import LessonRecord, Summary, read_records, re
 
 Z = 1.96
 """Standard deviations of the bounds that are drawn: 95 %."""
+KEPT_OUT = ("held", "archived")
+"""Outcomes of an import that made nothing curated."""
+TOLD_BY_PAYLOAD = frozenset(Action) - {Action.PROMOTE, Action.REJECT, Action.HOLD, Action.FOLD}
+"""Whose line does not say all that came and went."""
+PayloadOf = Callable[[LedgerEntry], Mapping[str, Any]]
 TAKES_OUT = (Action.REJECT, Action.RETIRE, Action.DEMOTE, Action.HOLD, Action.FORGET, Action.PURGE)
 _DAYS = """
 select substr(json_extract(row, '$.at'), 1, 10) as day, count(*),
@@ -82,7 +87,7 @@ def domain_report(
     own = [entry for entry in entries if entry.domain == name]
     return DomainReport(
         summary,
-        growth(own, lambda entry: ledger.payload(entry) or {}),
+        growth(own, lambda entry: payload_in(ledger, entry)),
         list(read_runs(state, name)),
         [rate_of(record) for record in judged],
         summary.successes / total if total else None,
@@ -90,25 +95,31 @@ def domain_report(
     )
 
 
-def growth(entries: Iterable[LedgerEntry], payload_of: Any) -> list[tuple[str, int]]:
+def growth(entries: Iterable[LedgerEntry], payload_of: PayloadOf) -> list[tuple[str, int]]:
     """Return how many lessons were curated at the end of each day, from the ledger alone."""
     curated: set[str] = set()
     by_day: dict[str, int] = {}
     for entry in entries:
         before = len(curated)
-        if entry.action in TAKES_IN:
+        payload = payload_of(entry) if entry.action in TOLD_BY_PAYLOAD else {}
+        if entry.action in TAKES_IN and payload.get("outcome") not in KEPT_OUT:
             curated.add(entry.key)
+            curated.difference_update({*keys_of([payload.get("replaces")])} - {entry.key})
         elif entry.action in TAKES_OUT:
             curated.discard(entry.key)
-        if entry.action is Action.SUPERSEDE:
-            curated.difference_update(keys_of([payload_of(entry).get("replaces")]))
+            curated.difference_update(texts_of(payload.get("removed"), "held"))
         elif entry.action is Action.RESTORE:
-            payload = payload_of(entry)
-            curated.update(filter(lambda key: isinstance(key, str), payload.get("curated") or ()))
+            curated.update(texts_of(payload, "curated"))
             curated.difference_update(keys_of(payload.get("left") or ()))
         if len(curated) != before or not by_day:
             by_day[entry.at[:10]] = len(curated)
     return sorted(by_day.items())
+
+
+def texts_of(content: object, name: str) -> list[str]:
+    """Return the texts of a list in a payload, none where there is no such list."""
+    found = content.get(name) if isinstance(content, Mapping) else None
+    return [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
 
 
 def keys_of(rows: Iterable[object]) -> Iterator[str]:
@@ -122,6 +133,14 @@ def keys_of(rows: Iterable[object]) -> Iterator[str]:
                 yield Lesson.build(**lesson).key
         except (InvalidLesson, TypeError):
             continue
+
+
+def payload_in(ledger: Ledger, entry: LedgerEntry) -> Mapping[str, Any]:
+    """Return a line's payload, nothing where it is gone or damaged."""
+    try:
+        return ledger.payload(entry) or {}
+    except ValueError:
+        return {}
 
 
 def rate_of(record: LessonRecord) -> Rate:

@@ -37,7 +37,7 @@ class Dot(NamedTuple):
 
 def ticks(top: float) -> list[float]:
     """Return round numbers from 0 to at least `top`."""
-    if top <= 0:
+    if top <= 1:
         return [0.0, 1.0]
     rough = top / TICKS
     power = 10.0 ** floor(log10(rough))

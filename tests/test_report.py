@@ -21,7 +21,9 @@ from lessons_loop.promote.runs import Outcomes, RunLine, append_run
 from lessons_loop.promote.summary import LessonRecord
 from lessons_loop.promote.uses import Use
 from support.commands import run_here
+from support.forgetting import ANNA, fill
 from support.gate import HUMAN, candidate, flags, gate, promotion, retirement
+from support.judging import EmbeddingServer
 
 HOSTILE = "Use <script>alert(1)</script> & \"quotes\" '\u202e' </title><img src=x onerror=y> now."
 NOW = parse_iso("2026-11-30T00:00:00Z")
@@ -126,6 +128,33 @@ def test_growth_follows_the_ledger(root: Path) -> None:
         count = len(session.curated)
     ledger = Ledger(root / "state")
     assert growth(ledger.entries(), lambda entry: ledger.payload(entry) or {})[-1][1] == count == 1
+
+
+def test_growth_ends_where_curated_is(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever lets lessons in or takes them out: forget, restore, import, revive."""
+    fill(root)
+    file, told = str(tmp_path / "lessons.jsonl"), ["--reason", "tried"]
+    with gate(root) as session:
+        one, other = session.curated
+    with EmbeddingServer() as server:
+        monkeypatch.setenv("LESSONS_EMBEDDING", server.setting)
+        for words in (
+            ["reembed", "--domain", "sql"],
+            ["export", file, "--status", "all"],
+            ["demote", one, *told],
+            ["revive", one, "--force", *told],
+            ["import", file, "--force", *told],
+            ["demote", one, *told],
+            ["revive", one, "--supersede", other, *told],
+            ["restore", "latest", *told],
+            ["forget", "--user", ANNA, "--yes"],
+        ):
+            done = run_here(*words, *flags(root))
+            assert done.code == 0, (words, done.err)
+            (found,) = read_report(root / "state", ["sql"])
+            assert found.growth[-1][1] == found.summary.curated, (words, done.out)
 
 
 @given(st.integers(0, 400), st.integers(0, 400))
