@@ -63,10 +63,12 @@ def _names(file: Path, needles: set[str]) -> bool:
 
 
 def wreckage(place: Located) -> list[Path]:
-    """Return what crashes and repairs left beside the store's folders."""
+    """Return what crashes and repairs left beside the store's folders and in the state."""
+    registers = [*(place.state / "uses").glob("*.damaged-*"), *(place.state / "uses").glob(".*")]
     if not isinstance(place, FolderStore):
-        return []
-    return sorted(found for pattern in WRECKAGE for found in place.paths.root.glob(pattern))
+        return sorted(registers)
+    folders = [found for pattern in WRECKAGE for found in place.paths.root.glob(pattern)]
+    return sorted([*folders, *registers])
 
 
 def remove(paths: Iterable[Path]) -> int:

@@ -176,6 +176,16 @@ def append_tombstone(state: Path, stone: Tombstone) -> None:
         sync_folder(state)
 
 
+def unreadable_tombstones(state: Path) -> list[int]:
+    """Return the numbers of lines that name nobody any more; half a last line is a crash's."""
+    path = state / FILE
+    if not path.exists():
+        return []
+    with file_errors(path):
+        lines = path.read_bytes().split(b"\n")[:-1]
+    return [n for n, line in enumerate(lines, 1) if line.strip() and _parsed(line) is None]
+
+
 def _last_byte(file: BinaryIO) -> bytes:
     file.seek(-1, os.SEEK_END)
     return file.read(1)

@@ -25,6 +25,7 @@ from lessons_loop.promote.lock import gate_lock
 from lessons_loop.promote.rebuild_vectors import BATCH, Report, VectorFile
 from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.repair import RepairReport, repair_gate, repair_staging
+from lessons_loop.promote.repair_uses import repair_registers
 from lessons_loop.promote.rows import (
     Row,
     chroma_errors,
@@ -71,21 +72,25 @@ def no_report(what: str, done: int, total: int) -> None:
 
 
 def repair_store(store: str, state: Path | None = None) -> list[RepairReport]:
-    """Repair a folder's staging, curated and ledger; a server is only looked at. StoreError."""
+    """Repair staging, curated, ledger, uses; of a server its state directory alone. StoreError."""
     place = existing_store(store)
     if isinstance(place, ServerAddress):
-        return check_server(place) + ([] if state is None else [_repair_state(store, state)])
-    return [repair_staging(place), repair_gate(place), _repair_state(store, state)]
+        return check_server(place) + ([] if state is None else _repair_state(store, state))
+    return [repair_staging(place), repair_gate(place), *_repair_state(store, state)]
 
 
-def _repair_state(store: str, state: Path | None) -> RepairReport:
-    """Move half a line at the ledger's end aside: it was never acknowledged."""
+def _repair_state(store: str, state: Path | None) -> list[RepairReport]:
     place = locate(store, state)
     lock = place.state_lock if isinstance(place, ServerStore) else place.paths.gate_lock
     if not (place.state / "ledger.jsonl").exists():
-        return RepairReport("sound", 0, None, "ledger")
+        return [RepairReport("sound", 0, None, "ledger")]
     with gate_lock(lock, utc_now):
-        aside = Ledger(place.state).move_torn_tail_aside()
+        return [_repair_ledger(place.state), *repair_registers(place.state, utc_now)]
+
+
+def _repair_ledger(state: Path) -> RepairReport:
+    """Move half a line at the ledger's end aside: it was never acknowledged."""
+    aside = Ledger(state).move_torn_tail_aside()
     if aside is None:
         return RepairReport("sound", 0, None, "ledger")
     note = f"ledger: half a line at its end is now {aside}"

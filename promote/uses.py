@@ -28,6 +28,7 @@ create table if not exists shown (key text not null, id text not null, primary k
 create index if not exists shown_id on shown (id);
 """
 PAGE_OF_IDS = 500
+MEND = "run `lessons repair`"
 
 
 class Use(BaseModel):
@@ -127,6 +128,11 @@ class UseRegister:
                 [(key, row.id) for row in fresh for key in row.keys],
             )
 
+    def create(self) -> None:
+        """Make the file, empty; raise StoreError."""
+        with self._writing():
+            pass
+
     def remove(self, ids: Sequence[str]) -> None:
         """Drop uses; ones that are gone are no error."""
         if not ids or not self.path.exists():
@@ -154,7 +160,7 @@ class UseRegister:
         try:
             return Use.model_validate_json(row)
         except ValidationError:
-            raise StoreDamaged(f"{self.path} holds a row that cannot be read") from None
+            raise StoreDamaged(f"{self.path} holds a row that cannot be read: {MEND}") from None
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
@@ -181,4 +187,6 @@ class UseRegister:
             with file_errors(self.path):
                 yield
         except sqlite3.Error as error:
+            if not isinstance(error, sqlite3.OperationalError) or "no such table" in str(error):
+                raise StoreDamaged(f"{self.path} is damaged ({error}): {MEND}") from None
             raise StoreError(f"{self.path} cannot be used: {error}") from None

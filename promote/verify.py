@@ -1,7 +1,8 @@
 """Verify a state directory against its store: chain, heads, payloads, references.
 
-Covered: all domains of the state directory; a store that cannot be read (the ledger alone
-is checked then, and that is said); a gate at work (refused); what a crash left to mend.
+Covered: all domains of the state directory, use registers and tombstones; a store that
+cannot be read (the ledger alone is checked then, and that is said); a gate at work (refused);
+what a crash left to mend.
 Not covered: counters, triggers and tags of curated rows, which no hash ties to the ledger.
 """
 
@@ -27,6 +28,7 @@ from lessons_loop.promote.rows import find_collection
 from lessons_loop.promote.scratch import working_copy
 from lessons_loop.promote.server_place import ServerStore
 from lessons_loop.promote.state import existing_store, locate
+from lessons_loop.promote.verify_files import file_problems
 from lessons_loop.promote.verify_references import DomainRows, reference_problems
 
 
@@ -87,6 +89,8 @@ class _Picture:
     payload_problems: Sequence[Problem] = ()
     heads: Mapping[str, Head] = field(default_factory=dict)
     domains: dict[str, DomainRows] = field(default_factory=dict)
+    files: Sequence[Problem] = ()
+    """Of the files beside the ledger."""
 
 
 def verify_state(store: str, state: Path, domains: Sequence[str] = ()) -> Verified:
@@ -141,7 +145,8 @@ def _picture(place: FolderStore | ServerStore, gone: set[str]) -> _Picture:
 def _ledger_alone(state: Path, gone: set[str]) -> _Picture:
     ledger = Ledger(state)
     lines = ledger.lines()
-    return _Picture(lines, read_pending(state), ledger.payload_problems(lines, gone))
+    payloads, files = ledger.payload_problems(lines, gone), file_problems(state)
+    return _Picture(lines, read_pending(state), payloads, files=files)
 
 
 def _rows(clients: Clients, domain: str, head: Head) -> DomainRows:
@@ -159,7 +164,7 @@ def _checked(picture: _Picture, gone: set[str], unread: str) -> Verified:
     lines = mending.applied(picture.lines)
     under_way = _under_way(lines, picture.pending)
     problems = chain_problems(lines) + head_problems(lines, picture.heads, under_way)
-    problems += picture.payload_problems
+    problems += [*picture.payload_problems, *picture.files]
     problems += [] if under_way else reference_problems(lines, picture.domains)
     last = max((one.place for one in problems), default=0) + 1
     entries = [line.entry for line in lines if line.entry]

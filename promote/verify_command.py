@@ -29,10 +29,11 @@ def verify(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Check ledger and lessons: chain, cut-off tail, payloads, references.
+    """Check the ledger, and that every lesson's decision is in it.
 
-    All domains of the state directory. Exit code 1 where something is wrong; the first bad
-    line is named. A line that a crash cut short is no tampering: the next run mends it.
+    All domains of the state directory: chain, payloads, references. Exit code 1 where
+    something is wrong; the first bad line is named. A line that a crash cut short is no
+    tampering: the next run mends it.
     With --state-dir alone the ledger is checked without its store.
 
     Example: lessons verify --store ./lessons
@@ -52,9 +53,9 @@ def verify(
     if found.problems:
         first = told(found.problems[0])
         more = f"; {many(len(found.problems) - 1, 'more problem')}" if found.problems[1:] else ""
-        raise LessonsError(
-            f"the ledger does not verify: {first}{more}: restore the state directory from a backup"
-        )
+        told_already = first.endswith(("from a backup", "`lessons repair`"))
+        step = "" if told_already else ": restore the state directory from a backup"
+        raise LessonsError(f"the ledger does not verify: {first}{more}{step}")
     if found.unread and store.strip():
         raise LessonsError(f"only the ledger was checked: {found.unread}")
 

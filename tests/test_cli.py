@@ -229,6 +229,7 @@ def test_repair_tells_of_staging_and_curated(store: str) -> None:
         "staging is sound",
         "curated is sound",
         "ledger is sound",
+        "use register is sound",
     ]
     assert not Path(store, "gate.open").exists() and not Path(store, "staging.open").exists()
 

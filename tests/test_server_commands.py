@@ -166,6 +166,7 @@ def test_repair_names_what_is_wrong(root: Path) -> None:
         "staging is sound, 0 rows",
         "gate is sound, 0 rows",
         "ledger is sound",
+        "use register is sound",
     ]
     with raw_client(root, "curated") as client:
         client.create_collection("other-lessons", embedding_function=None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.filter.errors import StoreError
+from lessons_loop.filter.errors import StoreDamaged
 from lessons_loop.promote.uses import Use, UseRegister
 
 
@@ -57,7 +57,7 @@ def test_damaged_file_is_one_line(tmp_path: Path) -> None:
     register = UseRegister(tmp_path, "sql")
     register.path.parent.mkdir()
     register.path.write_bytes(b"no database" * 100)
-    with pytest.raises(StoreError, match="cannot be used"):
+    with pytest.raises(StoreDamaged, match="run `lessons repair`"):
         list(register.rows())
-    with pytest.raises(StoreError, match="cannot be used"):
+    with pytest.raises(StoreDamaged, match="is damaged"):
         register.put([use()])

@@ -221,3 +221,12 @@ def test_command_with_the_state_directory_alone(filled: Path) -> None:
 def test_command_knows_the_domains(filled: Path) -> None:
     assert run_here("verify", *flags(filled), "--domain", "sql").code == 0
     assert "which has sql" in run_here("verify", *flags(filled), "--domain", "sqll").err
+
+
+@pytest.mark.parametrize("name", ["journal.json", "forgotten.jsonl", "uses/sql.sqlite"])
+def test_file_beside_the_ledger_that_does_not_read_is_told(filled: Path, name: str) -> None:
+    damaged = filled / "state" / name
+    damaged.parent.mkdir(exist_ok=True)
+    damaged.write_bytes(b"\xff no such thing\n")
+    found = verified(filled)
+    assert [name in problem.text for problem in found.problems] == [True] and not found.sound
