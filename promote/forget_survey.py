@@ -241,10 +241,11 @@ def _corrected(
     The next fold makes successes and failures anew from the register.
     """
     words = [judged(use, by_tools=False).get(row.key) for use in uses]
+    left = max(0, row.hits - len(uses))  # a run may have judged by tools besides
     counts = {
-        "hits": max(0, row.hits - len(uses)),
-        "successes": max(0, row.successes - words.count(True)),
-        "failures": max(0, row.failures - words.count(False)),
+        "hits": left,
+        "successes": min(left, max(0, row.successes - words.count(True))),
+        "failures": min(left, max(0, row.failures - words.count(False))),
     }
     gone = {user for user, _ in seen[True]} - {user for user, _ in seen[False]}
     counts["occurrences"] = max(0, row.occurrences - len({one for _, one in seen[True]}))
