@@ -9,11 +9,21 @@ import pytest
 
 from lessons_loop.filter.events import Rating, Usage
 from lessons_loop.filter.models import Status
+from lessons_loop.filter.store import STAGING_VECTOR
 from lessons_loop.promote.fold import fold_events
 from lessons_loop.promote.session import open_gate
 from lessons_loop.promote.staged_look import look_at_staging
 from lessons_loop.promote.summary import read_records, read_summaries, summary_path
-from support.gate import candidate, gate, located, promotion, settings, stage, stage_events
+from support.gate import (
+    candidate,
+    gate,
+    located,
+    promotion,
+    raw_client,
+    settings,
+    stage,
+    stage_events,
+)
 
 
 def test_session_leaves_a_summary(root: Path) -> None:
@@ -91,3 +101,13 @@ def test_record_counts_users_who_judged(root: Path, said: dict[str, Any], expect
         fold_events(session)
     (found,) = read_records(root / "state", "sql")
     assert (found.judges, found.judged) == (expected, expected)
+
+
+def test_row_that_is_no_candidate_hides_no_age(root: Path) -> None:
+    with gate(root):
+        pass
+    with raw_client(root, "staging") as client:
+        rows = client.get_or_create_collection("sql-lessons-candidates", embedding_function=None)
+        rows.add(ids=["0"], documents=["x"], metadatas=[{"at": "0"}], embeddings=[STAGING_VECTOR])
+    stage_two(root)
+    assert look_at_staging(located(root), "sql").oldest == "2026-11-01T08:00:00Z"
