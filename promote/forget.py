@@ -36,7 +36,7 @@ from lessons_loop.promote.forget_snapshots import clean_snapshots
 from lessons_loop.promote.forget_subject import Subject, domains_with_traces, subject
 from lessons_loop.promote.forget_survey import Traces, stone_of, survey
 from lessons_loop.promote.forgotten import Forgotten, append_tombstone
-from lessons_loop.promote.lock import gate_lock
+from lessons_loop.promote.lock import borrowed_lock, gate_lock
 from lessons_loop.promote.places import STAGING_SECONDS, FolderStore
 from lessons_loop.promote.records import Action, Actor, Archived, Change
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
@@ -111,7 +111,7 @@ def forget(
     for domain in domains_with_traces(place):
         with _session(settings, domain, now, checkpoint) as session:
             _forget_domain(session, whom, report, needles)
-    with _locked(place, now):
+    with _locked(place, now, dry_run=settings.dry_run):
         known = Forgotten.load(place.state)
         if settings.dry_run:
             known = Forgotten([*known.stones, stone_of(whom, iso(now()), needles)])
@@ -150,9 +150,9 @@ def _session(
         yield session
 
 
-def _locked(place: Located, now: Callable[[], datetime]) -> Any:
+def _locked(place: Located, now: Callable[[], datetime], *, dry_run: bool) -> Any:
     lock = place.paths.gate_lock if isinstance(place, FolderStore) else place.state_lock
-    return gate_lock(lock, now)
+    return borrowed_lock(lock) if dry_run else gate_lock(lock, now)
 
 
 def _forget_domain(

@@ -8,6 +8,7 @@ from pathlib import Path
 from lessons_loop.filter.errors import StoreDamaged
 from lessons_loop.filter.models import Curated, Status
 from lessons_loop.promote.forget_files import remove
+from lessons_loop.promote.forget_survey import without_uses
 from lessons_loop.promote.forgotten import Forgotten
 from lessons_loop.promote.records import Archived
 from lessons_loop.promote.snapshot import (
@@ -55,6 +56,8 @@ def _clean(path: Path, known: Forgotten, dry_run: bool) -> bool:
 
 def cleaned(snapshot: Snapshot, known: Forgotten) -> Snapshot:
     """Return a snapshot without the forgotten; the very same where it holds none of them."""
+    gone = [use for use in snapshot.uses if known.covers_event(use)]
+    lost = {use.id for use in gone}
     to_hold = [row for row in snapshot.curated if known.covers_key(row.key, row.verdict_ref)]
     held = {row.id: row for row in map(_held, to_hold)}
     archive = [row for row in snapshot.archive if row.id not in held]
@@ -66,11 +69,15 @@ def cleaned(snapshot: Snapshot, known: Forgotten) -> Snapshot:
         if row.lesson.key in snapshot.vectors
     }
     parts = {
-        "curated": tuple(row for row in snapshot.curated if row not in to_hold),
+        "curated": tuple(
+            without_uses(row, [use for use in gone if row.key in use.keys])
+            for row in snapshot.curated
+            if row not in to_hold
+        ),
         "archive": (*archive, *held.values()),
         "candidates": tuple(c for c in snapshot.candidates if not known.covers_candidate(c)),
         "events": tuple(one for one in snapshot.events if not known.covers_event(one)),
-        "uses": tuple(use for use in snapshot.uses if not known.covers_event(use)),
+        "uses": tuple(use for use in snapshot.uses if use.id not in lost),
     }
     if all(parts[name] == getattr(snapshot, name) for name in parts):
         return snapshot

@@ -236,7 +236,17 @@ def _survey_curated(traces: Traces, session: GateSession, basis: _Basis) -> None
 def _corrected(
     row: Curated, seen: dict[bool, set[tuple[str, str]]], uses: Sequence[Use]
 ) -> Curated:
-    """Return a row without what the forgotten sightings and uses counted.
+    """Return a row without what the forgotten sightings and uses counted."""
+    gone = {user for user, _ in seen[True]} - {user for user, _ in seen[False]}
+    counts = {
+        "occurrences": max(0, row.occurrences - len({one for _, one in seen[True]})),
+        "distinct_users": max(0, row.distinct_users - len(gone)),
+    }
+    return without_uses(row, uses).model_copy(update=counts)
+
+
+def without_uses(row: Curated, uses: Sequence[Use]) -> Curated:
+    """Return a row without what some uses of it counted.
 
     The next fold makes successes and failures anew from the register.
     """
@@ -247,7 +257,4 @@ def _corrected(
         "successes": min(left, max(0, row.successes - words.count(True))),
         "failures": min(left, max(0, row.failures - words.count(False))),
     }
-    gone = {user for user, _ in seen[True]} - {user for user, _ in seen[False]}
-    counts["occurrences"] = max(0, row.occurrences - len({one for _, one in seen[True]}))
-    counts["distinct_users"] = max(0, row.distinct_users - len(gone))
     return row.model_copy(update=counts)

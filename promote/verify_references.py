@@ -71,7 +71,10 @@ def _archive_problems(
     if line and line.entry and row.status is Status.SUPERSEDED:
         keys.add(line.entry.key)  # the line is about the lesson that took its place
     what = f"archived lesson {id_[:12]} ({row.status.value}): ledger_ref {row.ledger_ref}"
-    return _misfit(what, line, domain, OUT[row.status], keys)
+    allowed = OUT[row.status]
+    if row.status is Status.HELD and row.curated and row.ledger_ref == row.curated.verdict_ref:
+        allowed |= VERDICTS  # of a snapshot from before its evidence was forgotten
+    return _misfit(what, line, domain, allowed, keys)
 
 
 def _misfit(
