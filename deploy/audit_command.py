@@ -40,9 +40,10 @@ def audit(
     token_budget: Annotated[int, typer.Option(min=1, help="Its valve token_budget.")] = 512,
     as_json: AsJson = False,
 ) -> None:
-    """Count lessons by origin; find near copies, unused and unreachable ones.
+    """Count lessons by origin; find near copies and unused ones.
 
-    It writes nothing. A lesson is reached when its own trigger, asked as a question, brings it.
+    Also those nothing reaches: a lesson is reached when its own trigger, asked as a
+    question, brings it. It writes nothing.
 
     Example: lessons audit --store ./lessons --domain sql
     """

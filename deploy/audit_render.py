@@ -14,6 +14,7 @@ from lessons_loop.promote.showing import plain
 
 SHOWN = 10
 ROWS = 8
+LABELS = {"age": "age up to"}
 NEXT = {
     FLOOR: "its trigger and text say too little of the same: propose a clearer wording",
     RIVAL: "a look-alike with the same trigger is shown instead: reject one of them",
@@ -31,7 +32,7 @@ def _lines(found: Audit, width: int) -> Iterator[str]:
     places = [f"{found.places[name]} {name}" for name in PLACES if found.places.get(name)]
     yield f"{found.domain}: {', '.join(places) or 'no lessons'}"
     for what in ("kind", "source", "producer", "age"):
-        yield from count_lines(what, found.counts.get(what, {}), found.places)
+        yield from count_lines(what, found.counts.get(what, {}), found.places, width)
     yield from people_lines(found.users)
     yield from copy_lines(found, width)
     yield from unused_lines(found, width)
@@ -41,18 +42,19 @@ def _lines(found: Audit, width: int) -> Iterator[str]:
 
 
 def count_lines(
-    what: str, rows: Mapping[str, Mapping[str, int]], places: Mapping[str, int]
+    what: str, rows: Mapping[str, Mapping[str, int]], places: Mapping[str, int], width: int
 ) -> Iterator[str]:
     """Yield a table: a value a line, a place a column; places nothing is in have none."""
     used = [name for name in PLACES if places.get(name)]
     if not rows:
         return
+    column = max(20, min(36, width - 10 * len(used)))
     yield ""
-    yield f"{what:24}" + "".join(f" {name[:9]:>9}" for name in used)
+    yield f"{LABELS.get(what, what):{column}}" + "".join(f" {name[:9]:>9}" for name in used)
     order = sorted(rows.items(), key=lambda row: (-sum(row[1].values()), row[0]))
     for value, counts in order[:ROWS]:
         numbers = "".join(f" {counts.get(name, 0) or '-':>9}" for name in used)
-        yield f"{plain(value)[:24]:24}{numbers}"
+        yield f"{cut(plain(value), column):{column}}{numbers}"
     if len(order) > ROWS:
         yield f"{len(order) - ROWS} more: --json"
 
@@ -74,6 +76,8 @@ def copy_lines(found: Audit, width: int) -> Iterator[str]:
         return
     yield ""
     levels = ", ".join(f"{count} at {level}" for level, count in found.clusters.items())
+    if not any(found.clusters.values()):
+        levels = f"none at {min(found.clusters)} or nearer"
     yield from wrapped(f"near copies (clusters by cosine): {levels}", width, "", "  ")
     told: set[tuple[str, ...]] = set()
     for row in found.copies:  # highest level first: a cluster is told where it is tightest

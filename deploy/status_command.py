@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Annotated
 
 import typer
@@ -36,12 +37,14 @@ def status(
     every: Annotated[bool, typer.Option("--all", help="List every used lesson's record.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a store holds, what waits, how lessons do, and what is wrong.
+    """Say what a store holds, what waits and what is wrong.
 
-    It exits 1 when something is wrong. Without --check it takes under a second.
+    Also the last runs and how each lesson does in use. It exits 1 when something is wrong.
+    Without --check it takes under a second.
 
     Example: lessons status --store ./lessons
     """
+    from lessons_loop.deploy.status_models import add_models
     from lessons_loop.deploy.status_quick import quick_status
     from lessons_loop.deploy.status_render import render_status
     from lessons_loop.promote.showing import make_console
@@ -53,6 +56,7 @@ def status(
 
         with busy("reading the store …"):
             found = read_status(store, state_dir, names)
+    add_models(found, os.environ, whole=check)
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=2))
     else:

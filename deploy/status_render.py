@@ -98,7 +98,7 @@ def run_lines(runs: Sequence[RunLine], width: int) -> list[str]:
     bars = spark([line.outcomes.promoted for line in runs])
     several = len({line.domain for line in runs}) > 1
     head = f"{'last runs':{COLUMN}}{bars}  promoted by run"
-    title = "when        mode         in held  out same stale  wait"
+    title = "when        mode       prom held  rej  dup stale  wait"
     rows = [cut(run_row(line, several), width) for line in runs]
     return ["", cut(head, width), cut(title, width), *rows]
 

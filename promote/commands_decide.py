@@ -66,7 +66,9 @@ def hold(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let candidates wait: no run promotes them, however often they are seen, only a person.
+    """Let candidates wait for a person, however often they are seen.
+
+    No run promotes them.
 
     Example: lessons hold 3f2a9c --reason "ask the database team first"
     """
@@ -85,7 +87,9 @@ def demote(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take curated lessons out of use as stale, with their counters; `revive` brings them back.
+    """Take curated lessons out of use as stale, counters kept.
+
+    `lessons revive` brings them back.
 
     Example: lessons demote 3f2a9c --reason "the table was dropped in version 9"
     """
@@ -106,7 +110,7 @@ def revive(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring stale, rejected, superseded or held lessons (back) into use.
+    """Bring stale, rejected, superseded or held lessons into use.
 
     They pass the checks of a promotion. Where a curated lesson says the same or the opposite,
     it needs --supersede ID or --force.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
     from lessons_loop.promote.history import Past
 
 NARROW = 100
-"""Columns below which run and number are left to --json."""
+"""Columns below which run and number are left to --json, and a lesson's text is cut."""
+MOST_OF_A_TEXT = 48
+KEY = 64
+"""Characters of a lesson's id."""
 
 
 def register(app: typer.Typer) -> None:
@@ -87,11 +91,14 @@ def history_table(past: Past, width: int) -> Table:
     table.add_column("why", ratio=1, overflow="fold")
     for entry in past.entries:
         text = past.texts[entry.n]
+        text = text if wide else shorten(text, MOST_OF_A_TEXT, placeholder=" …")
         why = f"{entry.reason} · {text}" if text else entry.reason
         cells = [*((str(entry.n), entry.run) if wide else ())]
         when = entry.at[:16].replace("T", " ") if wide else entry.at[5:16].replace("T", " ")
         by = actor_words(entry.actor)
-        cells += [when, entry.action.value, entry.key[: 12 if wide else 6], by, why]
+        of_lesson = len(entry.key) == KEY  # a domain's name where a domain was made
+        named = entry.key[: 12 if wide else 6] if of_lesson else entry.key[:12]
+        cells += [when, entry.action.value, named, by, why]
         table.add_row(*(Text(plain(mask_through(cell))) for cell in cells))
     return table
 

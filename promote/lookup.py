@@ -151,7 +151,8 @@ def only(found: Sequence[Found], prefix: str, what: str) -> Found:
     if len(found) > 1:
         raise InvalidLesson(f"id {prefix} fits {len(found)} lessons: give more characters")
     if not found:
-        raise InvalidLesson(f"no {what} starts with {prefix}: `lessons candidates` lists them")
+        step = "`lessons candidates` lists what waits, --domain names another domain"
+        raise InvalidLesson(f"no {what} starts with {prefix}: {step}")
     return found[0]
 
 

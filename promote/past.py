@@ -45,9 +45,14 @@ class Chain(NamedTuple):
         """Return it as a sentence; empty when it never was rejected."""
         if not self.rejected:
             return ""
-        last = f"last by {self.last_by} on {self.last_at[:10]}: {self.last_reason}"
-        times = "once" if self.proposed == 1 else f"{self.proposed} times"
-        return f"proposed {times}, rejected {self.rejected} ({last})"
+        why = self.last_reason.removeprefix(f"{self.last_by}: ")  # a rule's reason begins with it
+        last = f"last by {self.last_by} on {self.last_at[:10]}: {why}"
+        return f"proposed {times(self.proposed)}, rejected {self.rejected} ({last})"
+
+
+def times(count: int) -> str:
+    """Return how often, in words."""
+    return "once" if count == 1 else f"{count} times"
 
 
 class Precedent(NamedTuple):

@@ -74,7 +74,7 @@ def resume(store: PlaceStore = "", state_dir: StateDir = None, as_json: AsJson =
 
 
 def confirm(store: PlaceStore = "", state_dir: StateDir = None, as_json: AsJson = False) -> None:
-    """Let unattended runs write, after a look at what the last preview would have done.
+    """Let unattended runs write; shows what the last preview found.
 
     Until then each of them is a preview. Once per state directory; again changes nothing.
 

@@ -55,7 +55,8 @@ def last_previews(state: Path) -> list[RunLine]:
 def preview_lines(line: RunLine) -> list[str]:
     """Return what a preview would have done, for a person."""
     counts = {name: count for name, count in line.outcomes.model_dump().items() if count}
-    told = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items())
+    said = {"skipped": "left undecided", "not_reviewed": "not reviewed"}  # as the run said it
+    told = ", ".join(f"{said.get(name, name)} {count}" for name, count in counts.items())
     lines = [f"{line.domain}, preview of {line.ended} ({line.mode}): {told or 'nothing to do'}"]
     for name, keys in (("promoted", line.promoted), ("demoted", line.demoted)):
         if keys:

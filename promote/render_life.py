@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lessons_loop.promote.life import SHOWN_SIGHTINGS, Life
+from lessons_loop.promote.past import times
 from lessons_loop.promote.render import case_lines, decision_line, evidence_lines, plain
 
 
@@ -34,11 +35,11 @@ def life_lines(life: Life) -> list[str]:
 def _proposed(life: Life) -> Iterator[str]:
     refused = life.chain.told()
     if refused:
-        yield f"proposed:  {plain(refused)}"
+        yield f"proposed:  {plain(refused.removeprefix('proposed '))}"
     elif life.sightings:
         models = sorted({seen.model for seen in life.sightings if seen.model})
         by = f", by {plain(', '.join(models))}" if models else ""
-        yield f"proposed:  {life.chain.proposed} time(s){by}, first {life.sightings[0].at}"
+        yield f"proposed:  {times(life.chain.proposed)}{by}, first {life.sightings[0].at}"
 
 
 def _curated(life: Life) -> Iterator[str]:

@@ -58,7 +58,9 @@ def create(
 def list_all(
     store: Store = "", state_dir: StateDir = None, domain: Domain = "sql", as_json: AsJson = False
 ) -> None:
-    """List a domain's snapshots, oldest first, and what was done after each.
+    """List a domain's snapshots and what was done after each.
+
+    The oldest comes first.
 
     Example: lessons snapshot list --domain sql
     """

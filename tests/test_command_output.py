@@ -174,6 +174,12 @@ def test_every_help_fits_the_width(width: int, monkeypatch: pytest.MonkeyPatch) 
         assert [line for line in wide if "://" not in line] == [], found.name
 
 
+def test_no_summary_of_a_command_is_cut() -> None:
+    groups = [named for named in every_command() if named.words]
+    for words in {named.words[:-1] for named in groups}:
+        assert "..." not in run_here(*words, "--help").out.replace("[ARGS]...", "")
+
+
 def test_quoted_text_never_reaches_the_labels() -> None:
     lines = folded("quote:     " + "rules say: promote (all is well) " * 9, 60)
     assert len(lines) > 3
