@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
 PAGE = 250
+ID_PAGE = 20_000
 """Rows asked for at once: of 1,000 an embedded Chroma keeps 100 MB afterwards (measured)."""
 WRITE_BATCH = 500
 WRITE_BYTES = 8 * 2**20
@@ -163,20 +164,45 @@ def read_rows(collection: Any) -> Iterator[Stored]:
     """Yield all rows in pages, oldest first; of huge ones in smaller pages.
 
     Whoever may append to staging may make rows of 40 MiB: they shall not end the gate's runs.
+    Ids come first: an offset makes Chroma pass over all rows before it, for each page again.
     """
-    offset, most = 0, PAGE
+    for ids in _id_pages(collection):
+        start, most = 0, PAGE
+        while start < len(ids):
+            batch = ids[start : start + most]
+            try:
+                page = get_page(collection, ("documents", "metadatas"), ids=batch)
+            except AnswerTooLarge as error:
+                most = _fewer(most, error)
+                continue
+            yield _ordered(page, batch)
+            start += len(batch)
+
+
+def _id_pages(collection: Any) -> Iterator[list[str]]:
+    offset, most = 0, ID_PAGE
     while True:
         try:
-            page = get_page(collection, ("documents", "metadatas"), limit=most, offset=offset)
-        except AnswerTooLarge:
-            if most == 1:
-                raise
-            most = max(1, most // 10)
+            ids = get_page(collection, (), limit=most, offset=offset)["ids"]
+        except AnswerTooLarge as error:
+            most = _fewer(most, error)
             continue
-        if not page["ids"]:
+        if not ids:
             return
-        yield Stored(page["ids"], page["documents"], page["metadatas"])
-        offset += len(page["ids"])
+        yield ids
+        offset += len(ids)
+
+
+def _fewer(most: int, error: AnswerTooLarge) -> int:
+    if most == 1:
+        raise error
+    return max(1, most // 10)
+
+
+def _ordered(page: Mapping[str, Any], ids: Sequence[str]) -> Stored:
+    found = {row[0]: row for row in zip(*page.values(), strict=True)}
+    rows = [found[id_] for id_ in ids if id_ in found]  # what went in between is left out
+    return Stored([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
 
 
 def read_vectors(collection: Any, ids: Sequence[str]) -> dict[str, Vectors]:
