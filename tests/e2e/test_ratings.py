@@ -188,3 +188,18 @@ def test_thumbs_reach_the_counters_of_the_lesson(rated: Server) -> None:
     outcomes(rated, good.turn, 1)
     gate("promote", "--unattended")
     assert counters(key) == (hits + 2, successes, failures + 1)
+
+
+def test_thumb_that_cannot_be_kept_is_one_warning_and_comes_with_the_next(rated: Server) -> None:
+    page = Page(rated.admin, rated.ask(GADGETS))
+    other = Page(rated.admin, rated.ask(GADGETS))
+    register = rated.paths.ratings
+    register.unlink(missing_ok=True)
+    register.mkdir()
+    for one in (page, other):
+        one.rate(1)  # answered all the same
+    assert eventually(lambda: "a thumb was not noted" in rated.log)
+    register.rmdir()
+    page.rate(1, tags=["warehouse"])  # what the page sends next
+    assert outcomes(rated, page.turn, 1) == ["up"]
+    assert rated.log.count("a thumb was not noted") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from lessons_loop.filter.models import Curated, Lesson
 from lessons_loop.filter.server import parse_server
+from lessons_loop.filter.text import digest
 from support.chroma_server import ChromaServer, prepare, put_curated, rows_of
 from support.openwebui import MODEL, PLUGIN, VALVES, Server, eventually
 from support.provider import system_text
@@ -124,6 +126,36 @@ def test_frozen_server_delays_no_chat(openwebui: Server, store: ChromaServer) ->
     eventually(lambda: "timed out" in openwebui.log, 40)
     assert advised(openwebui)
     store.thaw()
+
+
+def test_thumb_for_a_frozen_server_waits_and_arrives(
+    openwebui: Server, store: ChromaServer
+) -> None:
+    openwebui.install_ratings()
+    assert eventually(lambda: advised(openwebui), 20)
+    turn = openwebui.ask(SPROCKETS)
+    assert eventually(lambda: not spooled(openwebui) and used_of(store, turn.message_id), 60)
+    store.freeze()
+    began = time.monotonic()
+    openwebui.rate(turn, -1)
+    openwebui.rate(openwebui.ask(SPROCKETS), 1)
+    assert time.monotonic() - began < 30
+    assert eventually(lambda: sum("rating" in f.read_text() for f in spooled(openwebui)) == 2, 30)
+    store.thaw()
+    assert eventually(lambda: rated(store) == ["down", "up"], 120)
+
+
+def used_of(store: ChromaServer, message: str) -> bool:
+    """Tell whether the used event of an answer has arrived."""
+    found = rows_of(store.base, "staging", EVENTS)["metadatas"]
+    return digest("message", message) in [row["message_ref"] for row in found]
+
+
+def rated(store: ChromaServer) -> list[str]:
+    """Return the ratings that have arrived, the oldest first."""
+    found = rows_of(store.base, "staging", EVENTS)["metadatas"]
+    rows = sorted((row["at"], row["outcome"]) for row in found if row["type"] == "rating")
+    return [outcome for _, outcome in rows]
 
 
 def test_switching_back_to_the_folder_needs_no_restart(
