@@ -26,6 +26,7 @@ from lessons_loop.promote.decay import DecayRules
 from lessons_loop.promote.decay_run import demote_stale
 from lessons_loop.promote.fold import fold_events
 from lessons_loop.promote.forget_late import drop_forgotten
+from lessons_loop.promote.forgotten import Forgotten
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.gathering import Progress, gather, no_progress
 from lessons_loop.promote.groups import Group
@@ -86,15 +87,16 @@ def run_gate(
     `judge` is asked about lessons that rules call related to a curated one.
     """
     report = RunReport(session.run, session.domain, options.mode, session.dry_run)
-    if options.mode is not Mode.NONE:
-        drop_forgotten(session)
+    candidates = session.candidates()  # before the snapshot: what it lacks is not decided on
+    if options.mode is not Mode.NONE and drop_forgotten(session):
+        gone = Forgotten.load(session.state)
+        candidates = [found for found in candidates if not gone.covers_candidate(found)]
     if options.mode is not Mode.NONE or options.decay:
         folded = fold_events(session, by_tools=options.by_tools)
         report.folded, report.distiller = folded.events, folded.distiller
     if options.decay:
         write = options.mode is not Mode.NONE
         report.decay = demote_stale(session, options.decay, write=write)
-    candidates = session.candidates()
     report.candidates, report.unreadable = len(candidates), session.unreadable
     book = Casebook(session, options.rules)
     found = gather(book, candidates, progress)  # held lessons are for a person only

@@ -20,13 +20,16 @@ from lessons_loop.promote.review import ModelReviewer
 from lessons_loop.promote.run import Review, RunOptions, run_gate
 from lessons_loop.promote.run_report import RunReport
 from lessons_loop.promote.session import open_gate
+from lessons_loop.promote.snapshot import list_snapshots, read_snapshot
 from support.gate import (
     HUMAN,
     HashEmbedder,
     bare,
     candidate,
     gate,
+    on_folder,
     server_url,
+    settings,
     shown,
     stage,
     stage_usage,
@@ -454,3 +457,23 @@ def test_withdrawn_lesson_can_be_promoted_again(root: Path) -> None:
         assert session.archive[f"{key}-rejected"].curated is not None
         decide(session, [key], Wanted(Decision.PROMOTE, "they are back", HUMAN), Rules())
     assert published_keys(root) == [key]
+
+
+@on_folder
+def test_what_arrives_after_the_snapshot_waits_for_the_next_run(root: Path) -> None:
+    stage(root, sightings(SOUND, 2))
+    late = [sightings(OTHER, 2, kind="perf-guard")]
+
+    def arrive(name: str) -> None:
+        if name == "payload" and late:
+            stage(root, late.pop())
+
+    used = Usage(keys=("k",), message_ref="m", user_ref="u", at="2026-11-02T08:00:00Z")
+    stage_usage(root, "sql", [used])
+    with gate(root):
+        pass
+    with open_gate(settings(root), checkpoint=arrive) as session:
+        run_gate(session, RunOptions(Mode.AUTO))
+        saved = read_snapshot(list_snapshots(session.state, "sql")[-1]).candidates
+        assert not late and {row.lesson.text for row in session.curated.values()} == {SOUND}
+        assert {found.lesson.text for found in saved} == {SOUND}
