@@ -15,6 +15,7 @@ from lessons_loop.filter.published import read_published
 from lessons_loop.filter.server import ServerAddress
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths
+from lessons_loop.promote.forgotten import Forgotten
 from lessons_loop.promote.server_place import ServerStore
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
 from lessons_loop.promote.state import existing_store, locate
@@ -144,7 +145,7 @@ def read_gate_part(session: GateSession, domain: DomainStatus, found: StoreStatu
 def read_ledger_part(session: GateSession, found: StoreStatus) -> None:
     """Verify the whole ledger."""
     entries = [entry for entry in session.ledger.entries() if entry.run != session.run]
-    problems = session.ledger.verify()
+    problems = session.ledger.verify(Forgotten.load(session.state).payloads)
     found.ledger_lines = found.ledger_checked = len(entries)
     found.ledger_verified = not problems
     found.problems += [f"ledger: {problem}" for problem in first_few(problems)]

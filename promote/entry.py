@@ -56,6 +56,7 @@ def tell_usage(error: Any) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "lessons"
     message = message.replace("Value error, ", "")  # a validating library's words
+    message = message.removeprefix("Invalid value: ")  # names no option: our own sentence follows
     text = message[:1].lower() + message[1:].rstrip(".")
     return tell(f"{text}: see `{path} --help`", USAGE)
 

@@ -264,6 +264,8 @@ def test_verify_says_forgotten_not_broken(filled: Path) -> None:
     assert run_here("forget", "--user", ANNA, "--yes", "--store", str(filled)).code == 0
     done = run_here("verify", "--store", str(filled))
     assert done.code == 0 and "forgotten" in done.out, done
+    done = run_here("status", "--check", "--store", str(filled))
+    assert done.code == 0 and "lines, verified" in done.out, done
 
 
 @on_folder
