@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from lessons_loop.filter.errors import StoreDamaged
 from lessons_loop.promote.clock import iso
 from lessons_loop.promote.files import file_errors, private_folder
 from lessons_loop.promote.snapshot_files import (
@@ -72,8 +73,11 @@ def create_snapshot(session: GateSession) -> Path:
 
 def read_snapshot(path: Path) -> Snapshot:
     """Return a snapshot that is whole and of which every row fits; raise StoreDamaged."""
-    manifest, parts = read_parts(path)
-    return parse_parts(manifest, parts, path)
+    try:
+        manifest, parts = read_parts(path)
+        return parse_parts(manifest, parts, path)
+    except StoreDamaged as error:
+        raise StoreDamaged(f"{error}; `lessons snapshot list` shows the others") from None
 
 
 def rewrite_snapshot(path: Path, keep: Callable[[Snapshot], Snapshot]) -> Path:
