@@ -113,12 +113,13 @@ def entries_of(session: GateSession, staged: Sequence[Candidate]) -> list[Entry]
     found += [from_candidate(seen) for seen in first.values()]
     waiting = {row.id for row in session.held()}
     out = [row for row in session.archive.values() if row.status != "held" or row.id in waiting]
-    return found + [from_archive(row) for row in out]
+    return found + [from_archive(row, producers) for row in out]
 
 
 def producers_of(session: GateSession) -> Mapping[int, str]:
     """Return the model that proposed what a ledger line took in, where its payload tells."""
-    wanted = {row.ledger_ref for row in session.curated.values()}
+    once = (row.curated for row in session.archive.values())
+    wanted = {row.ledger_ref for row in (*session.curated.values(), *once) if row}
     found = {}
     for entry in session.ledger.entries():
         if entry.n in wanted and (payload := session.ledger.payload(entry)):
@@ -153,10 +154,11 @@ def from_candidate(seen: Candidate) -> Entry:
     return Entry(lesson.key, place, kind, lesson.source, producer, seen.at, 0, lesson.text)
 
 
-def from_archive(row: Archived) -> Entry:
+def from_archive(row: Archived, producers: Mapping[int, str]) -> Entry:
     """Return an archived lesson as it is counted."""
     lesson, seen = row.lesson, row.all_sightings
-    producer = from_candidate(seen[0]).producer if seen else lesson.source
+    known = producers.get(row.curated.ledger_ref, lesson.source) if row.curated else lesson.source
+    producer = from_candidate(seen[0]).producer if seen else known
     place, kind = row.status.value, lesson.kind.value
     return Entry(lesson.key, place, kind, lesson.source, producer, row.at, 0, lesson.text)
 

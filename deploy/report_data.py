@@ -87,7 +87,7 @@ def domain_report(
     own = [entry for entry in entries if entry.domain == name]
     return DomainReport(
         summary,
-        growth(own, lambda entry: payload_in(ledger, entry)),
+        growth(own, lambda entry: ledger.payload(entry) or {}),
         list(read_runs(state, name)),
         [rate_of(record) for record in judged],
         summary.successes / total if total else None,
@@ -133,14 +133,6 @@ def keys_of(rows: Iterable[object]) -> Iterator[str]:
                 yield Lesson.build(**lesson).key
         except (InvalidLesson, TypeError):
             continue
-
-
-def payload_in(ledger: Ledger, entry: LedgerEntry) -> Mapping[str, Any]:
-    """Return a line's payload, nothing where it is gone or damaged."""
-    try:
-        return ledger.payload(entry) or {}
-    except ValueError:
-        return {}
 
 
 def rate_of(record: LessonRecord) -> Rate:

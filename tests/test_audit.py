@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from support.gate import (
     gate,
     located,
     promotion,
+    retirement,
     stage,
 )
 from support.gate import settings as store_settings
@@ -58,6 +60,21 @@ def test_counts_every_place(filled: Path) -> None:
     assert found["counts"]["producer"]["practice-model (distill-1)"] == {"candidate": 1}
     assert found["users"]["distinct"] == 2 and found["users"]["sightings"] == [1, 1]
     assert len(found["never_recalled"]) == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"{bad\xff"])
+def test_producer_outlives_decay_but_not_its_payload(root: Path, damage: bytes) -> None:
+    with gate(root) as session:
+        change = promotion(session, seen := candidate(FIRST))
+        told = {"candidates": [seen.model_dump(mode="json")]}
+        session.apply(replace(change, payload=dict(told)))
+        session.apply(retirement(session, change.key))
+    for file in (root / "state" / "payloads").rglob("*") if damage else ():
+        if file.is_file():
+            file.chmod(0o600)
+            file.write_bytes(damage)
+    name = "distill" if damage else "practice-model (distill-1)"
+    assert audited(root)["counts"]["producer"] == {name: {"stale": 1}}
 
 
 def test_no_reference_of_a_user_is_shown(filled: Path) -> None:
