@@ -13,6 +13,7 @@ LEVEL_WIDTH = len(Level.NOT_CHECKED)
 CHECK_WIDTH = 14
 INDENT = " " * (LEVEL_WIDTH + CHECK_WIDTH + 4)
 REMEDY_INDENT = " " * (LEVEL_WIDTH + 2)
+COUNTED = (Level.WARNING, Level.PROBLEM)
 COMMANDS = ("lessons ", "chmod ", "export ", "pip ")
 
 
@@ -20,7 +21,10 @@ def render_findings(findings: Sequence[Finding], width: int = 80) -> str:
     """Return every finding with its remedy, and a closing line with the counts."""
     lines = [line for finding in findings for line in finding_lines(finding, width)]
     counts = {level: count for level, count in counted(findings).items() if count}
-    closing = ", ".join(f"{count} {level.value}" for level, count in counts.items())
+    closing = ", ".join(
+        f"{count} {level.value}{'s' if count > 1 and level in COUNTED else ''}"
+        for level, count in counts.items()
+    )
     return "\n".join([*lines, "", closing])
 
 
