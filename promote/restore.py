@@ -167,7 +167,7 @@ def _change(
 ) -> Change:
     found = compared.difference
     vectors = _vectors(session, wanted, compared)
-    for row in found.archive:
+    for row in found.archive if wanted.snapshot.manifest.fingerprint else ():
         if (known := wanted.snapshot.archive_vectors.get(row.id)) is not None:
             session.embedding.remember(row.lesson.embedded_text, known)
     name = name_of(wanted.path)

@@ -211,8 +211,8 @@ def _vectors_by_id(
     cut = len(ids[0])
     if len(matrix) != cut + len(ids[1]):
         raise _Unfit("vectors.npy holds more or fewer rows than are named")
-    dimension = manifest.fingerprint.dimension if manifest.fingerprint else 0
-    if len(matrix) and matrix.shape[1] != dimension:
+    model = manifest.fingerprint  # none yet: `restore` uses no vector of such a snapshot
+    if model is not None and len(matrix) and matrix.shape[1] != model.dimension:
         raise _Unfit("vectors.npy has another dimension than its model")
     return {
         "vectors": dict(zip(ids[0], matrix[:cut], strict=True)),

@@ -69,7 +69,9 @@ def contents_of(session: GateSession, at: str) -> Snapshot:
         events=tuple(one for one in waiting.events.values() if not gone.covers_event(one)),
         uses=tuple(session.uses.rows()),
         vectors=known_vectors(session),
-        archive_vectors=dict(zip(*session.archive_vectors(), strict=True)),
+        archive_vectors=dict(zip(*session.archive_vectors(), strict=True))
+        if header.fingerprint  # before the first promotion nobody knows whose they are
+        else {},
     )
 
 

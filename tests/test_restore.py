@@ -384,3 +384,22 @@ def test_broken_snapshot_changes_nothing(root: Path) -> None:
     with pytest.raises(LessonsError):
         go_back(root, path)
     assert holdings(root) == now
+
+
+@on_folder
+@pytest.mark.parametrize("status", [Status.REJECTED, Status.HELD])
+def test_run_after_a_first_decision_that_promoted_nothing_is_undone(
+    root: Path, status: Status
+) -> None:
+    first, second = candidate("Round pressures in reports."), candidate(message="m2")
+    with gate(root) as session:
+        session.embed([first.lesson.embedded_text])
+        row = archived(first.lesson, status, candidate=first)
+        action = Action.REJECT if status is Status.REJECTED else Action.HOLD
+        session.apply(Change(action, first.lesson.key, "no", HUMAN, {}, archive=(row,)))
+    with gate(root) as session:
+        session.apply(promotion(session, second))
+    path = snapshots(root)[-1]
+    with gate(root) as session:
+        restore(session, wanted(root, path), HUMAN)
+        assert not session.curated and len(session.archive) == 1
