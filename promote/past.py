@@ -121,9 +121,16 @@ class Past:
         counts = [
             entry
             for entry in self.lines([key])
-            if entry.action in DECIDES and (entry.actor.kind == "human" or entry.action in TAKES_IN)
+            if self._decides(entry) and (entry.actor.kind == "human" or entry.action in TAKES_IN)
         ]
         return counts[-1] if counts and counts[-1].actor.kind == "human" else None
+
+    def _decides(self, entry: LedgerEntry) -> bool:
+        """Say whether a line decides on a lesson; an import may only have put it aside."""
+        if entry.action is Action.IMPORT:
+            outcome = (self.ledger.payload(entry) or {}).get("outcome")
+            return outcome not in ("held", "archived")
+        return entry.action in DECIDES
 
     def last_refusal(self, keys: Iterable[str]) -> LedgerEntry | None:
         """Return the newest line that took one of these out, if nobody let that in since."""
@@ -131,7 +138,13 @@ class Past:
         ends = [
             lines[-1]
             for key in set(keys)
-            if (lines := [entry for entry in self.lines([key]) if entry.action in relevant])
+            if (
+                lines := [
+                    one
+                    for one in self.lines([key])
+                    if one.action in relevant and self._decides(one)
+                ]
+            )
         ]
         out = [entry for entry in ends if entry.action in TAKES_OUT]
         return max(out, key=lambda entry: entry.n, default=None)

@@ -12,6 +12,8 @@ from lessons_loop.filter.models import Kind, Lesson, Status
 from lessons_loop.promote.exchange import ImportReport, chosen, take_over
 from lessons_loop.promote.exchange_file import BadFile, as_lines, exported, read_lessons
 from lessons_loop.promote.forgotten import Tombstone, append_tombstone, mark
+from lessons_loop.promote.past import Past
+from lessons_loop.promote.records import Action, Change
 from support.gate import (
     HUMAN,
     archived,
@@ -204,3 +206,14 @@ def test_rejections_travel_too(root: Path) -> None:
     assert counts(take(root, gone)) == {"archived": 1}
     assert counts(take(root, row())) == {"skipped": 1}
     assert counts(take(root, gone)) == {"unchanged": 1}
+
+
+def test_what_is_put_aside_ends_no_hold(root: Path) -> None:
+    one = candidate(SOUND)
+    with gate(root) as session:
+        held = archived(one.lesson, Status.HELD, candidate=one)
+        session.apply(Change(Action.HOLD, one.lesson.key, "wait", HUMAN, {"x": 1}, archive=(held,)))
+    take(root, row(status="rejected"), force=True)
+    with gate(root) as session:
+        word = Past(session.ledger).last_word(one.lesson.key)
+        assert word is not None and word.action is Action.HOLD
