@@ -146,9 +146,10 @@ class Casebook:
 
     def _repeated(self, lesson: Lesson) -> Iterable[Archived]:
         ids, vectors = self.session.archive_vectors()
-        if not ids:
+        vector = self.vector(lesson)
+        if not ids or vectors.shape[1] != len(vector):  # kept before the domain named its model
             return
-        cosines = vectors @ self.vector(lesson)
+        cosines = vectors @ vector
         least = self.rules.dup_threshold - TEXT_ALONE
         rows = [
             (self.session.archive[ids[at]], float(cosines[at]))

@@ -83,7 +83,8 @@ class GateWriter(GateView):
         payload, content = payload_file(change.payload)
         entry = next_entry(change, self._tail, payload, self.domain, self.run, iso(self.now()))
         header = self.holdings.header
-        if change.vectors is not None and not header.embedding and model is not None:
+        keeps_vectors = change.vectors is not None or change.archive
+        if keeps_vectors and not header.embedding and model is not None:
             header = header.model_copy(update={"embedding": model.model_dump_json()})
         self._store(make_plan(change, entry, header, self.curated, self._vector_of), content)
         return entry.n

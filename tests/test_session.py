@@ -3,8 +3,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from support.gate import candidate, gate, promotion, retirement, shown, stage
+from lessons_loop.filter.errors import EmbeddingMismatch
+from lessons_loop.filter.models import Status
+from lessons_loop.promote.records import Action, Change
+from support.gate import (
+    HUMAN,
+    HashEmbedder,
+    archived,
+    candidate,
+    gate,
+    on_folder,
+    promotion,
+    retirement,
+    shown,
+    stage,
+)
 
 
 def test_promoted_candidate_is_curated_and_published(root: Path) -> None:
@@ -35,3 +50,14 @@ def test_retired_lesson_stands_in_archive_only(root: Path) -> None:
         np.testing.assert_allclose(session.archive_vectors()[1], [vector], atol=1e-6)
     published = shown(root)
     assert published is not None and published.lessons == ()
+
+
+@on_folder
+def test_model_is_known_from_the_first_archived_vector_on(root: Path) -> None:
+    found = candidate()
+    with gate(root) as session:
+        session.embed([found.lesson.embedded_text])
+        row = archived(found.lesson, Status.REJECTED, candidate=found)
+        session.apply(Change(Action.REJECT, row.lesson.key, "no", HUMAN, {}, archive=(row,)))
+    with pytest.raises(EmbeddingMismatch), gate(root, HashEmbedder(32)):
+        pass
