@@ -74,10 +74,12 @@ def install(
     state = locate(store, state_dir).state
     names = [clean_domain(name) for name in given(domain)]
     words = list(options or ())
-    check_options(words)
+    note = check_options(words, os.environ)
     program = (sys.executable, "-m", "lessons_loop.deploy.cli")
     commands = tuple(gate_command(program, ["--domain", name, *words]) for name in names)
     job = Job(when, commands, state, settings_of(store, state, embedding, os.environ))
+    if note and not as_json:
+        typer.echo(note)
     _install(place, job, yes=yes, as_json=as_json)
 
 
@@ -176,8 +178,11 @@ def settings_of(
     return found | ({"LESSONS_EMBEDDING": embedding} if embedding.strip() else {})
 
 
-def check_options(options: list[str]) -> None:
-    """Raise a usage error unless `lessons promote --unattended` takes the options."""
+def check_options(options: list[str], environ: Mapping[str, str]) -> str:
+    """Return what the operator should know of the options, else "".
+
+    Raises a usage error unless `lessons promote --unattended` takes them.
+    """
     from lessons_loop.promote.commands import promote
 
     for name in (word.split("=")[0] for word in options):
@@ -189,8 +194,16 @@ def check_options(options: list[str]) -> None:
     given = command.make_context("lessons promote", ["--store", ".", "--unattended", *options])
     if given.params.get("ids"):
         raise typer.BadParameter("a timer decides on no ids: give options of `lessons promote`")
-    if str(given.params.get("review")).endswith("human"):
+    review = given.params.get("review")
+    if str(review).endswith("human"):
         raise typer.BadParameter("--unattended never asks: use --review llm or --auto")
+    for name in ("llm_url", "llm_model") if review else ():
+        variable = f"LESSONS_{name.upper()}"
+        if not (given.params.get(name) or environ.get(variable, "").strip()):
+            raise typer.BadParameter(f"--review llm needs a model: set {variable}")
+    if review or given.params.get("auto"):
+        return ""
+    return "note: without --auto or --review llm after -- the timer promotes nothing"
 
 
 def shown_lines(place: Place, contents: Mapping[Path, bytes]) -> list[str]:

@@ -25,6 +25,7 @@ from lessons_loop.promote.decay_options import (
 from lessons_loop.promote.gate_options import (
     AllowHost,
     Domain,
+    Force,
     Reason,
     Reviewer,
     Supersede,
@@ -91,6 +92,7 @@ def promote(
     reason: Reason = "",
     reviewer: Reviewer = "",
     supersede: Supersede = "",
+    force: Force = False,
     domain: Domain = "sql",
     state_dir: StateDir = None,
     embedding: Embedding = "",
@@ -116,6 +118,7 @@ def promote(
 
     Without --review, --auto or --unattended it is a preview: nothing is written.
     --unattended alone lets the rules reject, hold and count repeats, and promotes nothing.
+    A lesson that contradicts a curated one needs --supersede ID or --force.
     Exit code 3: a run with --review or --auto left lessons that wait for a person; with
     --unattended that is 0. Unattended runs are previews until `lessons confirm`.
 
@@ -123,6 +126,8 @@ def promote(
     """
     mode = _mode_name(review, auto, unattended)
     _check_usage(mode, ids or [], reason, supersede)
+    if force and not ids:
+        raise typer.BadParameter("--force goes with ids")
     if ids and demote_stale:
         raise typer.BadParameter("--demote-stale looks at all lessons: leave out the ids")
     name = given_reviewer(reviewer)
@@ -139,7 +144,7 @@ def promote(
     if ids:
         from lessons_loop.promote.decide_runs import decide_named
 
-        decide_named(flags, ids, ("promote", given_reason(reason), name), supersede)
+        decide_named(flags, ids, ("promote", given_reason(reason), name), supersede, force)
     else:
         run_over_all(flags, mode, (llm_url, llm_model, llm_api_key))
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from lessons_loop.promote.gate_options import (
     Domain,
+    Force,
     Ids,
     Reason,
     Reviewer,
@@ -20,10 +21,6 @@ from lessons_loop.promote.options import AsJson, DryRun, Embedding, StateDir, St
 
 if TYPE_CHECKING:
     from lessons_loop.promote.command_runs import GateFlags
-
-Force = Annotated[
-    bool, typer.Option("--force", help="Also where a curated lesson says the same or the opposite.")
-]
 
 
 def register(app: typer.Typer) -> None:

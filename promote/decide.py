@@ -125,17 +125,21 @@ def _check(session: GateSession, case: Case, wanted: Wanted, replaces: Curated |
         raise InvalidLesson(f"lesson {key[:12]} cannot be promoted: {bad[0].sentence}")
     if key in session.curated:
         raise InvalidLesson(f"lesson {key[:12]} is curated already: `lessons reject` withdraws it")
-    if wanted.decision is Decision.REVIVE and not wanted.force and replaces is None:
-        _refuse_rivals(session, case)
+    if not wanted.force and replaces is None:
+        _refuse_rivals(session, case, wanted.decision)
 
 
-def _refuse_rivals(session: GateSession, case: Case) -> None:
-    """Raise InvalidLesson where a curated lesson stands in a revived one's place."""
+def _refuse_rivals(session: GateSession, case: Case, decision: Decision) -> None:
+    """Raise InvalidLesson where a curated lesson contradicts, or stands in a revived one's place.
+
+    A promotion that repeats a curated lesson is counted there.
+    """
     key, near = case.group.key, case.verdict.neighbour
     heirs = [row.key for row in session.curated.values() if row.supersedes == key]
-    if near is not None and near.relation in (DUPLICATE, CONFLICT):
+    revived = decision is Decision.REVIVE
+    if near is not None and near.relation in ((DUPLICATE, CONFLICT) if revived else (CONFLICT,)):
         rival, why = near.curated.key, RELATION_REASONS[near.relation]
-    elif heirs:
+    elif heirs and revived:
         rival, why = heirs[0], "was superseded by lesson {key}"
     else:
         return

@@ -46,6 +46,10 @@ Supersede = Annotated[
     typer.Option(help="Id of the curated lesson it replaces.", autocompletion=complete_id),
 ]
 
+Force = Annotated[
+    bool, typer.Option("--force", help="Also where a curated lesson says the same or the opposite.")
+]
+
 
 def given_reason(reason: str) -> str:
     """Return a reason fit for the ledger, secrets masked; a usage error where there is none."""

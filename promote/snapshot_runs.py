@@ -130,13 +130,15 @@ def restore_one(
     settings = place.settings(dry_run=dry_run, embedding=lacking)
     with busy("restoring …"), open_gate(settings) as session:
         compared = restore(session, wanted, actor, reason)
-        own = session.snapshot
+        own, run = session.snapshot, session.run
     name, manifest = name_of(wanted.path), wanted.snapshot.manifest
     written = not (dry_run or compared.difference.empty)
     content = restored_json(name, manifest, compared, written=written) | {
         "replaced": own.partition(".")[0]
     }
     lines = [f"{place.name}: snapshot {name}, taken {manifest.at}"]
+    if since := _done_since(place, manifest, run):
+        lines.append(f"undoes: {since}")
     lines += difference_lines(compared, would=dry_run)
     if written:
         lines.append(f"undo it with: lessons restore {own.partition('.')[0]} --exact")
@@ -149,6 +151,16 @@ def _wanted(place: Place, when: str, *, exact: bool) -> Wanted:
     with busy("reading the snapshot …"):
         found = read_snapshot(path)
     return Wanted(path, found, list_snapshots(place.state, place.name), exact)
+
+
+def _done_since(place: Place, manifest: Manifest, run: str) -> str:
+    """Return what was written after a snapshot, in words; `run` is the restore's own."""
+    done = Counter(
+        entry.action.value
+        for entry in Ledger(place.state).entries()
+        if entry.n > manifest.header.head_n and entry.domain == place.name and entry.run != run
+    )
+    return ", ".join(f"{count} {action}" for action, count in done.most_common())
 
 
 # --- the list

@@ -116,6 +116,16 @@ def test_revived_lesson_does_not_push_its_heir_aside(promoted: Path) -> None:
         assert session.archive[f"{new.lesson.key}-superseded"].status is Status.SUPERSEDED
 
 
+def test_contradiction_is_promoted_knowingly_only(promoted: Path) -> None:
+    new = candidate(SOUND.replace("Look", "Never look"))
+    stage(promoted, [new])
+    with pytest.raises(InvalidLesson, match=f"--supersede {KEY[:12]} or --force"):
+        decided(promoted, "promote", new.lesson.key)
+    decided(promoted, "promote", new.lesson.key, force=True)
+    with gate(promoted, EMBEDDER) as session:
+        assert set(session.curated) == {KEY, new.lesson.key}
+
+
 def test_secret_is_never_revived(root: Path) -> None:
     bad = candidate("Use sk-test-FAKE0123456789abcdefFAKE for orders_api.")
     stage(root, [bad])

@@ -25,6 +25,7 @@ def test_incident_is_undone_with_one_command(root: Path) -> None:
     assert run(root, "pause").code == 0
     told = run(root, "restore", "latest", "--reason", "a bad run")
     assert told.code == 0 and "undo it with: lessons restore 20" in told.out
+    assert "undoes: 1 promote" in told.out
     assert [row.lesson.text for row in shown(root).lessons] == [TEXTS[0]]
     assert "nothing to change" in run(root, "restore", "latest").out
     with gate(root, despite_pause=True) as session:

@@ -214,6 +214,8 @@ def test_domains_run_one_after_the_other(host: Path) -> None:
     [
         ["--nonsense"],
         ["--review", "human"],
+        ["--review", "llm"],  # no model is set
+        ["--review", "llm", "--llm-url", "http://127.0.0.1:9/v1"],
         ["abcdef"],
         ["--llm-api-key", KEY],
         [f"--notify-url=https://hooks.invalid/{KEY}"],
@@ -223,6 +225,15 @@ def test_domains_run_one_after_the_other(host: Path) -> None:
 def test_options_promote_does_not_take_are_usage(host: Path, options: list[str]) -> None:
     done = schedule("install", "--yes", "--", *options)
     assert done.code == 2 and KEY not in done.err and not (host / "config").exists()
+
+
+def test_timer_that_promotes_nothing_is_told(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "promotes nothing" in schedule("install", "--yes").out
+    assert "promotes nothing" not in schedule("install", "--yes", "--", "--auto").out
+    for name in ("LESSONS_LLM_URL", "LESSONS_LLM_MODEL"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9/v1")
+    done = schedule("install", "--yes", "--", "--review", "llm")
+    assert done.code == 0 and "promotes nothing" not in done.out
 
 
 def test_written_command_runs_the_gate(host: Path) -> None:
