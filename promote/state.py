@@ -70,7 +70,10 @@ def state_of(store: str, state: Path | None) -> Path:
         return locate(store, state).state
     paths = store_paths(store)
     if not paths.root.is_dir():
-        raise StoreError(f"no folder {paths.root}: check --store, or name the --state-dir")
+        raise StoreError(
+            f"no lesson store in {paths.root}: check --store and --state-dir, "
+            f"or run `lessons init --store {paths.root}`"
+        )
     return paths.state.absolute()
 
 

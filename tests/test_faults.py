@@ -192,6 +192,7 @@ def test_locked_staging_is_told_and_repaired_by_rerun(root: Path) -> None:
     with gate(root) as session:
         (found,) = session.candidates()
         change = promotion(session, found)
+        session.prepare()  # the snapshot reads staging
         child = subprocess.Popen(
             [sys.executable, "-c", HOLD_STAGING, str(paths.staging_lock)],
             stdin=subprocess.PIPE,
