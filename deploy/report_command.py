@@ -54,8 +54,9 @@ def report(
     target = html.expanduser().absolute()
     write_page(target, page.encode("utf-8", "replace"))
     content = {"file": str(target), "bytes": len(page), "domains": names}
-    said = f"{', '.join(names)}: open {target} in a browser"
+    said = f"{', '.join(names)}: written, open it in a browser:"
     lines = wrapped(plain(said), make_console().width, "", "  ")
+    lines.append(plain(str(target)))  # whole: it is copied
     typer.echo(json.dumps(content, indent=2) if as_json else "\n".join(lines))
 
 
