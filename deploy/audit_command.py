@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lessons_loop.promote.completion import complete_domain
-from lessons_loop.promote.options import AsJson, Embedding, StateDir, Store
+from lessons_loop.promote.options import AllDomains, AsJson, Embedding, StateDir, Store
 from lessons_loop.promote.quiet import working
 
 if TYPE_CHECKING:
@@ -26,15 +25,7 @@ def register(app: typer.Typer) -> None:
 def audit(
     store: Store = "",
     state_dir: StateDir = None,
-    domain: Annotated[
-        str,
-        typer.Option(
-            "--domain",
-            envvar="LESSONS_DOMAIN",
-            help="Domain, or a comma list; default: all.",
-            autocompletion=complete_domain,
-        ),
-    ] = "",
+    domain: AllDomains = "",
     embedding: Embedding = "",
     top_k: Annotated[int, typer.Option(min=1, help="The plugin's valve top_k.")] = 5,
     token_budget: Annotated[int, typer.Option(min=1, help="Its valve token_budget.")] = 512,

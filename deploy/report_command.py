@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lessons_loop.promote.completion import complete_domain
-from lessons_loop.promote.options import AsJson, StateDir, Store
+from lessons_loop.promote.options import AllDomains, AsJson, StateDir, Store
 
 
 def register(app: typer.Typer) -> None:
@@ -20,15 +19,7 @@ def register(app: typer.Typer) -> None:
 def report(
     store: Store = "",
     state_dir: StateDir = None,
-    domain: Annotated[
-        str,
-        typer.Option(
-            "--domain",
-            envvar="LESSONS_DOMAIN",
-            help="Domain, or a comma list; default: all.",
-            autocompletion=complete_domain,
-        ),
-    ] = "",
+    domain: AllDomains = "",
     html: Annotated[
         Path, typer.Option("--html", dir_okay=False, help="File to write; replaced if it is there.")
     ] = Path("lessons-report.html"),

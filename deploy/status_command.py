@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lessons_loop.promote.completion import complete_domain
-from lessons_loop.promote.options import AsJson, StateDir, Store
+from lessons_loop.promote.options import AllDomains, AsJson, StateDir, Store
 from lessons_loop.promote.quiet import busy
 
 
@@ -21,15 +20,7 @@ def register(app: typer.Typer) -> None:
 def status(
     store: Store = "",
     state_dir: StateDir = None,
-    domain: Annotated[
-        str,
-        typer.Option(
-            "--domain",
-            envvar="LESSONS_DOMAIN",
-            help="Domain, or a comma list; default: all.",
-            autocompletion=complete_domain,
-        ),
-    ] = "",
+    domain: AllDomains = "",
     check: Annotated[
         bool,
         typer.Option("--check", help="Read the whole store and ledger, not the gate's summary."),

@@ -11,23 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lessons_loop.filter.errors import LessonsError
-from lessons_loop.promote.completion import complete_domain
-from lessons_loop.promote.options import AsJson, Embedding, StateDir, Store
+from lessons_loop.promote.options import AsJson, Domains, Embedding, StateDir, Store
 from lessons_loop.promote.quiet import busy
 
 if TYPE_CHECKING:
     from lessons_loop.filter.embed import Embedder
     from lessons_loop.seeds.commands import Loaded
-
-DomainsOption = Annotated[
-    str,
-    typer.Option(
-        "--domain",
-        envvar="LESSONS_DOMAIN",
-        help="Domain, or a comma list.",
-        autocompletion=complete_domain,
-    ),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +29,7 @@ def register(app: typer.Typer) -> None:
 def init(
     store: Store = "",
     state_dir: StateDir = None,
-    domain: DomainsOption = "sql,openwebui",
+    domain: Domains = "sql,openwebui",
     embedding: Embedding = "",
     seeds: Annotated[bool, typer.Option("--seeds", help="Load the shipped seeds too.")] = False,
     as_json: AsJson = False,
@@ -104,7 +93,7 @@ def given(names: str) -> list[str]:
 def publish(
     store: Store = "",
     state_dir: StateDir = None,
-    domain: DomainsOption = "sql",
+    domain: Domains = "sql",
     as_json: AsJson = False,
 ) -> None:
     """Write the published file anew from curated.

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lessons_loop.promote.completion import complete_domain
-from lessons_loop.promote.options import AsJson, DryRun, StateDir, Store
+from lessons_loop.promote.options import AsJson, Domains, DryRun, StateDir, Store
 
 if TYPE_CHECKING:
     from lessons_loop.promote.forget import ForgetReport
@@ -20,15 +19,6 @@ User = Annotated[str, typer.Option(help="Id of the user in Open WebUI.")]
 Chat = Annotated[str, typer.Option(help="Id of the chat in Open WebUI.")]
 OlderThan = Annotated[
     str, typer.Option(help="Age, such as 30d, 12w or 1y.", metavar="AGE", show_default=False)
-]
-DomainsOption = Annotated[
-    str,
-    typer.Option(
-        "--domain",
-        envvar="LESSONS_DOMAIN",
-        help="Domain, or a comma list.",
-        autocompletion=complete_domain,
-    ),
 ]
 DRY = "DRY RUN: nothing is written"
 AGAIN = "run it again with --yes to do it"
@@ -111,7 +101,7 @@ def purge(
     older_than: OlderThan = "",
     yes: Yes = False,
     dry_run: DryRun = False,
-    domain: DomainsOption = "sql",
+    domain: Domains = "sql",
     state_dir: StateDir = None,
     as_json: AsJson = False,
 ) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from lessons_loop.promote.completion import complete_domain
+
 
 def require_store(given: str) -> str:
     """Return the store; end with one line and exit code 2 when none is given."""
@@ -67,3 +69,21 @@ LlmKey = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would be done.")]
+Domains = Annotated[
+    str,
+    typer.Option(
+        "--domain",
+        envvar="LESSONS_DOMAIN",
+        help="Domain, or a comma list.",
+        autocompletion=complete_domain,
+    ),
+]
+AllDomains = Annotated[
+    str,
+    typer.Option(
+        "--domain",
+        envvar="LESSONS_DOMAIN",
+        help="Domain, or a comma list; default: all.",
+        autocompletion=complete_domain,
+    ),
+]

@@ -8,13 +8,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from lessons_loop.filter.errors import LessonsError
-from lessons_loop.promote.completion import complete_domain
-from lessons_loop.promote.options import AsJson, DryRun, Embedding, StateDir, Store
+from lessons_loop.promote.options import AsJson, Domains, DryRun, Embedding, StateDir, Store
 
 if TYPE_CHECKING:
     from lessons_loop.promote.rebuild_vectors import Report
@@ -22,15 +21,6 @@ if TYPE_CHECKING:
 
 EVERY_SECONDS = 15.0
 """Between two lines of progress where stderr is no terminal."""
-DomainsOption = Annotated[
-    str,
-    typer.Option(
-        "--domain",
-        envvar="LESSONS_DOMAIN",
-        help="Domain, or a comma list.",
-        autocompletion=complete_domain,
-    ),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +32,7 @@ def register(app: typer.Typer) -> None:
 def reembed(
     store: Store = "",
     state_dir: StateDir = None,
-    domain: DomainsOption = "sql",
+    domain: Domains = "sql",
     embedding: Embedding = "",
     dry_run: DryRun = False,
     as_json: AsJson = False,
