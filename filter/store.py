@@ -10,9 +10,8 @@ Layout of a store folder (one machine):
     salt                         key for user references
     ratings.sqlite               which thumbs were noted, hashes only: the rating plugin's
 
-Two processes must never both hold an embedded Chroma client on one folder
-(vectors are lost without an error), so staging is opened only in short sessions
-under its file lock.
+Two processes must never both hold an embedded Chroma client on one folder (vectors are
+lost without an error), so staging is opened only in short sessions under its file lock.
 """
 
 from __future__ import annotations

@@ -30,8 +30,7 @@ from lessons_loop.filter.store import first_line
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
-PAGE = 250
-ID_PAGE = 20_000
+PAGE, ID_PAGE = 250, 20_000
 """Rows asked for at once: of 1,000 an embedded Chroma keeps 100 MB afterwards (measured)."""
 WRITE_BATCH = 500
 WRITE_BYTES = 8 * 2**20
@@ -161,9 +160,8 @@ def space_of(collection: Any) -> str:
 
 
 def read_rows(collection: Any) -> Iterator[Stored]:
-    """Yield all rows in pages, oldest first; of huge ones in smaller pages.
+    """Yield all rows in pages, oldest first; huge ones, which anybody may stage, apart.
 
-    Whoever may append to staging may make rows of 40 MiB: they shall not end the gate's runs.
     Ids come first: an offset makes Chroma pass over all rows before it, for each page again.
     """
     for ids in _id_pages(collection):
@@ -194,14 +192,14 @@ def _id_pages(collection: Any) -> Iterator[list[str]]:
 
 
 def _fewer(most: int, error: AnswerTooLarge) -> int:
-    if most == 1:
-        raise error
-    return max(1, most // 10)
+    if most > 1:
+        return most // 10 or 1
+    raise error
 
 
 def _ordered(page: Mapping[str, Any], ids: Sequence[str]) -> Stored:
     found = {row[0]: row for row in zip(*page.values(), strict=True)}
-    rows = [found[id_] for id_ in ids if id_ in found]  # what went in between is left out
+    rows = [found[id_] for id_ in ids if id_ in found]
     return Stored([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
 
 
