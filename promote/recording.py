@@ -135,7 +135,7 @@ def recorded(
         told = _told(error)
         line = recorder.line(Span(began, now()), **({"error": told} if told else {}))
         if recorder.state.is_dir():
-            _write(recorder, line)
+            _write(recorder, line, warn=False)  # one fault, one line
         raise
     _write(recorder, recorder.line(Span(began, now())))
 
@@ -148,10 +148,11 @@ def _told(error: BaseException) -> str:
     return told_error(str(error) or type(error).__name__)
 
 
-def _write(recorder: Recorder, line: RunLine) -> None:
+def _write(recorder: Recorder, line: RunLine, *, warn: bool = True) -> None:
     try:
         append_run(recorder.state, line)
     except LessonsError as error:
-        typer.echo(f"lessons: this run is not in the run register: {error}", err=True)
+        if warn:
+            typer.echo(f"lessons: this run is not in the run register: {error}", err=True)
     if recorder.notify_url.strip() and (failure := notify(recorder.notify_url, line)):
         typer.echo(f"lessons: {failure}", err=True)

@@ -159,8 +159,18 @@ def _write(session: GateSession) -> None:
     lines = b"".join(record.model_dump_json().encode() + b"\n" for record in records)
     path = summary_path(session.state, session.domain)
     private_folder(path.parent)
+    fresh = summarise(session, records)
+    if _stands(session, fresh, records):
+        return  # a session that changed nothing leaves every byte
     write_atomic(records_path(session.state, session.domain), lines)
-    write_atomic(path, summarise(session, records).model_dump_json(indent=1).encode() + b"\n")
+    write_atomic(path, fresh.model_dump_json(indent=1).encode() + b"\n")
+
+
+def _stands(session: GateSession, fresh: Summary, records: Sequence[LessonRecord]) -> bool:
+    """Say whether all but moment and run of a summary is on disk."""
+    own = {"at": fresh.at, "run": fresh.run}
+    found = [one.model_copy(update=own) for one in read_summaries(session.state, [session.domain])]
+    return found == [fresh] and read_records(session.state, session.domain) == list(records)
 
 
 def summarise(session: GateSession, records: Sequence[LessonRecord]) -> Summary:
