@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lessons_loop.filter.inject import reference
+from lessons_loop.filter.text import digest
 from support.browser import Screen
 from support.openwebui import Server, eventually
 
@@ -29,7 +30,8 @@ def test_clicked_thumbs_become_ratings(taught: Server, window: Windows) -> None:
     ann.page.get_by_role("button", name="Bad Response").click()
     assert outcomes(taught, message, 2)[1] == ("down", "")
     ann.page.get_by_role("button", name="Too verbose").click()
-    (usage,) = eventually(taught.usages)
+    own = digest("message", message)
+    (usage,) = eventually(lambda: [one for one in taught.usages() if one.message_ref == own])
     named = f"lesson {reference(usage.keys[0])} is right, the answer too long"
     ann.page.get_by_label("Additional feedback comments").fill(named)
     ann.shot("chat-thumb-with-reason")
