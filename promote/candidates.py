@@ -52,14 +52,31 @@ class StagedEvents(NamedTuple):
 
 def read_candidates(place: StagingPlace, domain: str) -> Staged:
     """Read staging's candidates; raise StoreLocked or StoreDamaged."""
-    records = _read_staging(place, collection_names(domain)["candidates"])
-    found, bad = _sorted_out(records, lambda record: _candidate(record, domain))
-    return Staged([candidate for _, candidate in found], len(bad))
+    (records,) = _read_staging(place, collection_names(domain)["candidates"])
+    return _staged(records, domain)
 
 
 def read_events(place: StagingPlace, domain: str) -> StagedEvents:
     """Read staging's events; raise StoreLocked or StoreDamaged."""
-    found, bad = _sorted_out(_read_staging(place, collection_names(domain)["events"]), _event)
+    (records,) = _read_staging(place, collection_names(domain)["events"])
+    return _staged_events(records)
+
+
+def read_staged(place: StagingPlace, domain: str) -> tuple[Staged, StagedEvents]:
+    """Read both in one session, tallies left out; raise StoreLocked or StoreDamaged."""
+    names = collection_names(domain)
+    candidates, events = _read_staging(place, names["candidates"], names["events"])
+    judging = [record for record in events if record.metadata.get("type") != Tally.kind]
+    return _staged(candidates, domain), _staged_events(judging)
+
+
+def _staged(records: Sequence[Record], domain: str) -> Staged:
+    found, bad = _sorted_out(records, lambda record: candidate_of(record, domain))
+    return Staged([candidate for _, candidate in found], len(bad))
+
+
+def _staged_events(records: Sequence[Record]) -> StagedEvents:
+    found, bad = _sorted_out(records, event_of)
     return StagedEvents(
         [(id_, event) for id_, event in found if isinstance(event, Usage)],
         bad,
@@ -135,15 +152,17 @@ def ensure_staging(place: StagingPlace, domain: str) -> None:
                 create_cosine(client, name)
 
 
-def _read_staging(place: StagingPlace, name: str) -> list[Record]:
+def _read_staging(place: StagingPlace, *names: str) -> list[list[Record]]:
+    """Return the rows of each collection, read in one session."""
     with place.staging() as client:
-        collection = find_collection(client, name) if client is not None else None
-        if collection is None:
-            return []
+        found = [find_collection(client, name) if client is not None else None for name in names]
         return [
-            Record(id_, document, dict(metadata or {}))
-            for page in read_rows(collection)
-            for id_, document, metadata in zip(*page, strict=True)
+            [
+                Record(id_, document, dict(metadata or {}))
+                for page in (read_rows(collection) if collection is not None else ())
+                for id_, document, metadata in zip(*page, strict=True)
+            ]
+            for collection in found
         ]
 
 
@@ -160,14 +179,16 @@ def _sorted_out(
     return found, bad
 
 
-def _candidate(record: Record, domain: str) -> Candidate:
+def candidate_of(record: Record, domain: str) -> Candidate:
+    """Return a row as a candidate of this domain; raise InvalidLesson."""
     candidate = Candidate.from_record(record)
     if candidate.lesson.domain != domain:
         raise InvalidLesson(f"domain: is {candidate.lesson.domain}")
     return candidate
 
 
-def _event(record: Record) -> EventRecord:
+def event_of(record: Record) -> EventRecord:
+    """Return a row as the event its id belongs to; raise InvalidLesson, or KeyError by its type."""
     event = EVENT_TYPES[str(record.metadata.get("type"))].from_record(record)
     if event.id != record.id:
         raise InvalidLesson("id: does not belong to this content")

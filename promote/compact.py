@@ -13,8 +13,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from itertools import zip_longest
 from pathlib import Path
 
@@ -22,6 +20,7 @@ import numpy as np
 
 from lessons_loop.filter.errors import StoreDamaged, StoreError
 from lessons_loop.filter.store import first_line, refuse_locked_database
+from lessons_loop.promote.child import run_child
 from lessons_loop.promote.files import file_errors, private_folder, sync_folder
 from lessons_loop.promote.rows import unpack
 
@@ -90,20 +89,9 @@ def _exchange(fresh: Path, folder: Path) -> None:
 
 
 def _child(verb: str, folder: Path, file: Path) -> None:
-    command = [sys.executable, "-m", "lessons_loop.promote.compact_child", verb]
     try:
-        done = subprocess.run(  # elsewhere chromadb would read the current folder's `.env`
-            [*command, str(folder), str(file)],
-            cwd=file.parent,
-            capture_output=True,
-            text=True,
-            timeout=CHILD_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise StoreError(f"{folder}: no answer within {CHILD_SECONDS:.0f} s") from None
+        problem = run_child("compact_child", verb, (folder, file), file.parent, CHILD_SECONDS)
     except OSError as error:
-        raise StoreError(f"{folder} cannot be copied: {first_line(error)}") from None
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or [f"died with code {done.returncode}"])[-1]
-        raise StoreError(f"{folder} cannot be copied: {last[:200]}")
+        problem = first_line(error)
+    if problem:
+        raise StoreError(f"{folder} cannot be copied: {problem}")

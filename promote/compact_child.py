@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.models import Record
-from lessons_loop.filter.store import first_line, open_embedded
+from lessons_loop.filter.store import open_embedded
+from lessons_loop.promote.child import child_main
 from lessons_loop.promote.rows import Row, get_page, pack, space_of, write_rows
 
 PAGE_ROWS = 500
@@ -83,18 +83,5 @@ def _store(collection: Any, rows: Sequence[Row]) -> None:
         write_rows(collection, rows, {})
 
 
-def main(argv: Sequence[str]) -> int:
-    """Carry one verb out; the last line on stderr says what went wrong."""
-    try:
-        {"dump": dump, "fill": fill}[argv[0]](Path(argv[1]), Path(argv[2]))
-    except LessonsError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except Exception as error:
-        print(first_line(error), file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(child_main({"dump": dump, "fill": fill}, sys.argv[1:]))

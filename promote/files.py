@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from lessons_loop.filter.errors import StoreError
 from lessons_loop.filter.store import first_line
@@ -28,12 +29,19 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o600) -> None:
 
     For the holder of the gate's lock: the draft's name is fixed, so that dead runs leave one.
     """
+    with replacing(path, mode) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """Yield the file that takes the place of `path` once the block is through, as above."""
     draft = path.with_name(f".{path.name}.tmp")
     with file_errors(path):
         try:
             with draft.open("wb") as file:
                 os.fchmod(file.fileno(), mode)
-                file.write(content)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(path)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +23,7 @@ from lessons_loop.filter.store import (
     first_line,
     open_embedded,
 )
+from lessons_loop.promote.child import run_child
 from lessons_loop.promote.clock import stamp, utc_now
 from lessons_loop.promote.files import file_errors
 from lessons_loop.promote.lock import gate_lock
@@ -175,22 +174,7 @@ def _fill(folder: Path, dump: Path) -> int:
 
 def _child(verb: str, folder: Path, seconds: float, *more: Path) -> str:
     """Run one verb of `store_child`; return "" or what went wrong."""
-    module = "lessons_loop.promote.store_child"
-    command = [sys.executable, "-m", module, verb, str(folder), *map(str, more)]
     try:
-        done = subprocess.run(  # elsewhere chromadb would read the current folder's `.env`
-            command,
-            cwd=folder.parent,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"no answer within {seconds:.0f} s"
+        return run_child("store_child", verb, (folder, *more), folder.parent, seconds)
     except OSError as error:
         raise StoreError(f"staging cannot be checked: {first_line(error)}") from None
-    if done.returncode == 0:
-        return ""
-    last = (done.stderr.strip().splitlines() or [""])[-1]
-    return last[:200] or f"the reader died with code {done.returncode}"

@@ -18,6 +18,7 @@ import numpy as np
 from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.errors import EmbeddingMismatch, EmbedError, LessonsError, StoreError
 from lessons_loop.filter.models import Candidate, Curated, Record
+from lessons_loop.promote.candidates import candidate_of
 from lessons_loop.promote.errors import WrongState
 from lessons_loop.promote.forgotten import Forgotten
 from lessons_loop.promote.ledger import Ledger
@@ -35,7 +36,6 @@ from lessons_loop.promote.restore_diff import (
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.snapshot import Occasion, Snapshot
 from lessons_loop.promote.snapshot_files import RESTORE, name_of
-from lessons_loop.promote.snapshot_rows import read_candidate
 from lessons_loop.promote.snapshot_taken import known_vectors, read_waiting
 from lessons_loop.promote.snapshot_tar import read_parts
 
@@ -147,7 +147,7 @@ def _elsewhere(wanted: Wanted, forgotten: Forgotten) -> tuple[Elsewhere, tuple[s
         else:
             later |= found
     domain = wanted.snapshot.manifest.domain
-    known = {id_: read_candidate(row, domain) for id_, row in later.items() if id_ not in decided}
+    known = {id_: candidate_of(row, domain) for id_, row in later.items() if id_ not in decided}
     kept = {id_: row for id_, row in known.items() if not forgotten.covers_candidate(row)}
     return Elsewhere(decided, kept), tuple(notes)
 

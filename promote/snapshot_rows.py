@@ -21,6 +21,7 @@ from lessons_loop.filter.errors import InvalidLesson, StoreDamaged
 from lessons_loop.filter.events import Rating, Usage
 from lessons_loop.filter.models import Candidate, Curated, Record, Status
 from lessons_loop.filter.text import digest
+from lessons_loop.promote.candidates import candidate_of, event_of
 from lessons_loop.promote.plan import OUT_OF_USE
 from lessons_loop.promote.records import Archived
 from lessons_loop.promote.snapshot_tar import PARTS, Manifest, Member
@@ -121,9 +122,9 @@ def _parsed(manifest: Manifest, parts: Mapping[str, bytes]) -> Snapshot:
         curated=tuple(curated.values()),
         archive=tuple(archive.values()),
         candidates=tuple(
-            _rows(lines["candidates.jsonl"], lambda row: read_candidate(row, domain)).values()
+            _rows(lines["candidates.jsonl"], lambda row: candidate_of(row, domain)).values()
         ),
-        events=tuple(_rows(lines["events.jsonl"], read_event).values()),
+        events=tuple(_rows(lines["events.jsonl"], _event).values()),
         uses=tuple(uses.values()),
         **_vectors_by_id(manifest, parts["vectors.npy"], lines),
     )
@@ -161,20 +162,10 @@ def _rows(lines: Iterable[Line], read: Callable[[Record], Found]) -> dict[str, F
     return found
 
 
-def read_candidate(record: Record, domain: str) -> Candidate:
-    """Return a candidate of this domain; raise InvalidLesson."""
-    found = Candidate.from_record(record)
-    if found.lesson.domain != domain:
-        raise InvalidLesson(f"domain: is {found.lesson.domain}")
-    return found
-
-
-def read_event(record: Record) -> Event:
-    """Return a use or a rating whose id fits; raise InvalidLesson."""
-    kind: type[Event] = Rating if record.metadata.get("type") == Rating.kind else Usage
-    found = kind.from_record(record)
-    if found.id != record.id:
-        raise InvalidLesson("id: does not belong to this content")
+def _event(record: Record) -> Event:
+    found = event_of(record)
+    if not isinstance(found, Usage | Rating):
+        raise InvalidLesson("type: is none a snapshot keeps")
     return found
 
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from lessons_loop.filter.embed import Vectors
-from lessons_loop.filter.errors import InvalidLesson, StoreError
-from lessons_loop.filter.models import Candidate, Record
-from lessons_loop.filter.store import collection_names
+from lessons_loop.filter.errors import StoreError
+from lessons_loop.filter.models import Candidate
+from lessons_loop.promote.candidates import read_staged
 from lessons_loop.promote.forgotten import Forgotten
 from lessons_loop.promote.places import StagingPlace
-from lessons_loop.promote.rows import find_collection, read_rows
-from lessons_loop.promote.snapshot_rows import Event, Snapshot, read_candidate, read_event
+from lessons_loop.promote.snapshot_rows import Event, Snapshot
 from lessons_loop.promote.snapshot_tar import Manifest
 
 if TYPE_CHECKING:
     from lessons_loop.promote.session import GateSession
-
-Found = TypeVar("Found")
 
 
 class Waiting(NamedTuple):
@@ -32,17 +28,12 @@ class Waiting(NamedTuple):
 
 def read_waiting(place: StagingPlace, domain: str) -> Waiting:
     """Read staging in one session; raise StoreLocked, StoreDamaged, StoreError."""
-    names = collection_names(domain)
-    with place.staging() as client:
-        rows: dict[str, list[Record]] = {"candidates": [], "events": []}
-        for kind, found in rows.items():
-            collection = None if client is None else find_collection(client, names[kind])
-            for page in read_rows(collection) if collection is not None else ():
-                found += map(Record, page.ids, page.documents, page.metadatas)
-    events = [row for row in rows["events"] if (row.metadata or {}).get("type") != "tally"]
-    candidates, bad = _sorted_out(rows["candidates"], lambda row: read_candidate(row, domain))
-    uses, more = _sorted_out(events, read_event)
-    return Waiting(candidates, uses, bad + more)
+    staged, events = read_staged(place, domain)
+    return Waiting(
+        {candidate.id: candidate for candidate in staged.candidates},
+        dict((*events.usages, *events.ratings)),
+        staged.unreadable + len(events.unreadable),
+    )
 
 
 def contents_of(session: GateSession, at: str) -> Snapshot:
@@ -81,16 +72,3 @@ def known_vectors(session: GateSession) -> dict[str, Vectors]:
         return dict(zip(*session.nearest_vectors(), strict=True))
     except StoreError:
         return {}
-
-
-def _sorted_out(
-    rows: Iterable[Record], read: Callable[[Record], Found]
-) -> tuple[dict[str, Found], int]:
-    found: dict[str, Found] = {}
-    bad = 0
-    for row in rows:
-        try:
-            found[row.id] = read(row)
-        except (InvalidLesson, TypeError, ValueError, AttributeError):
-            bad += 1
-    return found, bad

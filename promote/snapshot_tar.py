@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from lessons_loop.filter.embed import Fingerprint
 from lessons_loop.filter.errors import StoreDamaged
 from lessons_loop.promote.curated import Header
-from lessons_loop.promote.files import file_errors, sync_folder
+from lessons_loop.promote.files import file_errors, replacing
 from lessons_loop.promote.ledger import Head
 
 SNAPSHOT_FORMAT = "lessons-snapshot/2"
@@ -108,18 +108,8 @@ class Member:
 
 def write_file(path: Path, manifest: Manifest, members: Mapping[str, Member]) -> None:
     """Write a snapshot in one step, on disk before it returns; raise StoreError."""
-    draft = path.with_name(f".{path.name}.tmp")
-    with file_errors(path):
-        try:
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                _pack(file, manifest, members)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
-        sync_folder(path.parent)
+    with replacing(path) as file:
+        _pack(file, manifest, members)
 
 
 def _pack(file: BinaryIO, manifest: Manifest, members: Mapping[str, Member]) -> None:

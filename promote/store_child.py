@@ -10,13 +10,13 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lessons_loop.filter.embed import Vectors
-from lessons_loop.filter.errors import LessonsError, StoreDamaged
-from lessons_loop.filter.store import STAGING_VECTOR, first_line, open_embedded
+from lessons_loop.filter.errors import StoreDamaged
+from lessons_loop.filter.store import STAGING_VECTOR, open_embedded
+from lessons_loop.promote.child import child_main
 from lessons_loop.promote.rows import read_rows, read_vectors
 
 PROBE = "repair-probe"
@@ -81,21 +81,5 @@ def dump(folder: Path, target: Path) -> None:
         client.close()  # type: ignore[attr-defined]
 
 
-def main(argv: Sequence[str]) -> int:
-    """Carry one verb out; the last line on stderr says what went wrong."""
-    try:
-        if argv[0] in ("read", "check"):
-            (read if argv[0] == "read" else check)(Path(argv[1]))
-        else:
-            dump(Path(argv[1]), Path(argv[2]))
-    except LessonsError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except Exception as error:
-        print(first_line(error), file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(child_main({"read": read, "check": check, "dump": dump}, sys.argv[1:]))
