@@ -18,7 +18,7 @@ from lessons_loop.promote.journal import Plan
 from lessons_loop.promote.ledger import Head
 from lessons_loop.promote.places import Clients
 from lessons_loop.promote.records import Archived
-from lessons_loop.promote.rows import Row, chroma_errors, read_vectors, unpack
+from lessons_loop.promote.rows import chroma_errors, read_vectors, unpack
 from lessons_loop.promote.vector_table import VectorTable
 
 
@@ -164,24 +164,22 @@ class Holdings:
         for row in plan.put:
             self.unreadable.pop(row.id, None)
             self.curated[row.id] = Curated.from_record(row.record)
-            if row.vector is not None and self._vectors is not None:
-                self._vectors.put(row.id, unpack(row.vector))
         for key in plan.remove:
             self.curated.pop(key, None)
-            if self._vectors is not None:
-                self._vectors.remove(key)
+        if self._vectors is not None:
+            self._vectors.put({row.id: unpack(row.vector) for row in plan.put if row.vector})
+            self._vectors.remove(plan.remove)
+        self._absorb_archive(plan)
+
+    def _absorb_archive(self, plan: Plan) -> None:
         for row in plan.archive:
-            self._absorb_archived(row)
+            self.archive[row.id] = Archived.from_record(row.record)
         for id_ in plan.unarchive:
             self.archive.pop(id_, None)
-            self._archive_vectors.remove(id_)
-
-    def _absorb_archived(self, row: Row) -> None:
-        self.archive[row.id] = Archived.from_record(row.record)
-        if vector := row.metadata.get("vector"):
-            self._archive_vectors.put(row.id, unpack(str(vector)))
-        else:
-            self._archive_vectors.remove(row.id)
+        packed = {row.id: row.metadata.get("vector") for row in plan.archive}
+        self._archive_vectors.put({id_: unpack(str(one)) for id_, one in packed.items() if one})
+        gone = (id_ for id_, one in packed.items() if not one)
+        self._archive_vectors.remove((*gone, *plan.unarchive))
 
 
 def _described(model: Fingerprint) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -34,25 +34,28 @@ class VectorTable:
             self._keys = tuple(self._places)
         return self._keys, self._rows[: len(self._places)]
 
-    def put(self, key: str, row: Vectors) -> None:
-        """Set a row; a new key comes last."""
-        place = self._places.get(key)
-        if place is None:
-            place = len(self._places)
-            self._make_room(place, len(row))
-            self._places[key], self._keys = place, None
-        else:
+    def put(self, rows: Mapping[str, Vectors]) -> None:
+        """Set rows; new keys come last."""
+        if not self._places.keys().isdisjoint(rows):
             self._rows = self._rows.copy()  # somebody may hold the matrix
-        self._rows[place] = row
+        for key, row in rows.items():
+            place = self._places.get(key)
+            if place is None:
+                place = len(self._places)
+                self._make_room(place, len(row))
+                self._places[key], self._keys = place, None
+            self._rows[place] = row
 
-    def remove(self, key: str) -> None:
-        """Drop a row, the others keep their order; no row is no error."""
-        place = self._places.get(key)
-        if place is None:
+    def remove(self, keys: Iterable[str]) -> None:
+        """Drop rows, the others keep their order; no row is no error."""
+        gone = [place for key in set(keys) if (place := self._places.get(key)) is not None]
+        if not gone:
             return
-        keys, rows = self.matrix()
-        self._rows = np.delete(rows, place, axis=0)
-        self._places = {name: at for at, name in enumerate(k for k in keys if k != key)}
+        names, rows = self.matrix()
+        dropped = set(gone)
+        self._rows = np.delete(rows, gone, axis=0)
+        kept = (name for place, name in enumerate(names) if place not in dropped)
+        self._places = {name: place for place, name in enumerate(kept)}
         self._keys = None
 
     def _make_room(self, place: int, dimension: int) -> None:
