@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lessons_loop.deploy.audit import PLACES, Audit
-from lessons_loop.deploy.checks import many
 from lessons_loop.deploy.doctor_render import remedy_lines, wrapped
 from lessons_loop.deploy.reach import COSTLY, CROWDED, FLOOR, RIVAL
 from lessons_loop.deploy.status_render import cut
+from lessons_loop.promote.counting import many
 from lessons_loop.promote.showing import plain
 
 SHOWN = 10

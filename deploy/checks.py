@@ -96,11 +96,6 @@ def unanswered(check: str, answer: Answer, remedy: str = "") -> Finding:
     return Finding(check, level, answer.error, remedy)
 
 
-def many(count: object, noun: str) -> str:
-    """Return a count with its noun, `? lines` where it could not be read."""
-    return f"{'?' if count is None else count} {noun}{'' if count == 1 else 's'}"
-
-
 def counted(findings: Iterable[Finding]) -> Mapping[Level, int]:
     """Return how many findings there are of each level."""
     counts = dict.fromkeys(Level, 0)

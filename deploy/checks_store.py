@@ -15,11 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lessons_loop.deploy.checks import Finding, Level, many
+from lessons_loop.deploy.checks import Finding, Level
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.server import is_server, parse_server
 from lessons_loop.filter.spool import SPOOL_LIMIT
 from lessons_loop.filter.store import StorePaths
+from lessons_loop.promote.counting import many
 from lessons_loop.promote.lock import holder
 
 STATUS_SECONDS = 60.0

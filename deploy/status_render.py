@@ -7,10 +7,10 @@ from datetime import datetime
 
 from rich.cells import cell_len, set_cell_size
 
-from lessons_loop.deploy.checks import many
 from lessons_loop.deploy.doctor_render import beside
 from lessons_loop.deploy.status_facts import DomainStatus, StoreStatus
 from lessons_loop.promote.clock import parse_iso, utc_now
+from lessons_loop.promote.counting import many
 from lessons_loop.promote.runs import RunLine
 from lessons_loop.promote.showing import plain
 from lessons_loop.promote.summary import LessonRecord

@@ -121,9 +121,9 @@ def import_lessons(
     if not reason.strip():
         raise typer.BadParameter("give --reason TEXT: a decision without a reason is none")
     from lessons_loop.promote.embedders import parse_embedding
+    from lessons_loop.promote.entry import login_name
     from lessons_loop.promote.exchange import take_over
     from lessons_loop.promote.exchange_file import BadFile, read_lessons
-    from lessons_loop.promote.forget import login
     from lessons_loop.promote.quiet import busy
     from lessons_loop.promote.records import Actor
     from lessons_loop.promote.session import GateSettings, open_gate
@@ -138,7 +138,7 @@ def import_lessons(
         raise typer.Exit(1) from None
     embedder = parse_embedding(embedding, os.environ)
     settings = GateSettings(store, domain, state_dir, embedder, dry_run)
-    actor = Actor(kind="human", name=login())
+    actor = Actor(kind="human", name=login_name())
     with busy(f"taking {len(offered)} lessons in …"), open_gate(settings) as session:
         report = take_over(session, offered, actor, " ".join(reason.split()), force)
     _tell(report, file, dry_run, as_json)

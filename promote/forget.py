@@ -11,7 +11,6 @@ chats; on a server its files and backups; copies somebody made; exports (they na
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -24,6 +23,7 @@ from lessons_loop.filter.store import file_lock
 from lessons_loop.promote.clock import iso, utc_now
 from lessons_loop.promote.compact import compact
 from lessons_loop.promote.effects import Checkpoint, no_checkpoint
+from lessons_loop.promote.entry import login_name
 from lessons_loop.promote.forget_files import (
     delete_payloads,
     forget_thumbs,
@@ -204,7 +204,7 @@ def _change(whom: Subject, traces: Traces, at: str) -> Change:
         action=Action.FORGET,
         key="",
         reason=f"a {whom.what} was forgotten",
-        actor=Actor(kind="human", name=login()),
+        actor=Actor(kind="human", name=login_name()),
         payload={"what": whom.what, "removed": counts, "remains": traces.remains},
         put=tuple(traces.corrected),
         remove=tuple(row.key for row in traces.to_hold),
@@ -237,11 +237,3 @@ def _beyond(place: Located) -> str:
         "`chroma vacuum --path FOLDER` is run there; records that wait in the plugin's spool "
         "are dropped when they arrive"
     )
-
-
-def login() -> str:
-    """Return who runs the command."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"

@@ -21,7 +21,6 @@ from lessons_loop.promote.server_place import ServerStore
 from lessons_loop.promote.state import Located
 
 _COLLECTION = re.compile(r"([a-z0-9][a-z0-9-]{0,39}?)-lessons(?:-candidates|-events|-archive)?")
-REFERENCES = ("user_ref", "chat_ref", "message_ref")
 
 
 class Subject(NamedTuple):

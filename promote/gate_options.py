@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Annotated
 
 import typer
 
 from lessons_loop.promote.completion import complete_domain, complete_id
+from lessons_loop.promote.entry import login_name
 from lessons_loop.promote.hidden import strip_hidden
 from lessons_loop.promote.masking import mask_through
 
@@ -64,15 +64,8 @@ def given_reason(reason: str) -> str:
 def given_reviewer(name: str) -> str:
     """Return the name that stands for the decision: the one given, else the login name."""
     if not name:
-        return _login()
+        return login_name()
     bare = " ".join(strip_hidden(name).split())
     if not any(letter.isalnum() for letter in bare) or len(bare) > NAME_LIMIT:
         raise typer.BadParameter(f"--reviewer: give a name of at most {NAME_LIMIT} characters")
     return mask_through(bare)
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.models import Status
 from lessons_loop.promote.clock import parse_iso, utc_now
-from lessons_loop.promote.forget import login
+from lessons_loop.promote.entry import login_name
 from lessons_loop.promote.records import Action, Actor, Archived, Change
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
 
@@ -86,7 +86,7 @@ def _change(session: GateSession, gone: list[Archived], age: timedelta) -> Chang
         action=Action.PURGE,
         key="",
         reason=f"{len(gone)} archived lessons older than {age.days} days",
-        actor=Actor(kind="human", name=login()),
+        actor=Actor(kind="human", name=login_name()),
         payload={"removed": [row.id for row in gone], "older_than_days": age.days},
         unarchive=tuple(row.id for row in gone),
     )

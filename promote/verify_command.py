@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lessons_loop.filter.errors import LessonsError
+from lessons_loop.promote.counting import many
 from lessons_loop.promote.options import AsJson, StateDir
 from lessons_loop.promote.pause_commands import PlaceStore, place_of
 from lessons_loop.promote.quiet import busy
@@ -74,8 +75,3 @@ def verified_lines(found: Verified) -> list[str]:
         return [*lines, f"{head}; heads and lessons unchecked: {found.unread}"]
     count = f"{found.curated} curated and {found.archived} archived"
     return [*lines, f"{head}; the references of {count} lessons fit"]
-
-
-def many(count: int, what: str) -> str:
-    """Return a count with its noun."""
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -16,6 +16,8 @@ from typing import Any
 
 import typer
 
+from lessons_loop.promote.counting import many
+
 SHOWN_BY = ("candidates", "status", "promote", "report", "audit", "doctor", "up", "demo", "init")
 """Commands that tell it themselves, or have no store yet."""
 QUIET = "LESSONS_QUIET"
@@ -79,7 +81,7 @@ def aged(now: datetime, then: datetime) -> str:
     """Return an age in days, in hours below one day."""
     hours = max(0, int((now - then).total_seconds() // 3600))
     count, unit = (hours, "hour") if hours < 48 else (hours // 24, "day")
-    return f"{count} {unit}{'' if count == 1 else 's'}"
+    return many(count, unit)
 
 
 def state_of(store: str, state: Path | None) -> Path | None:
