@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lessons_loop.filter.embed import Purpose, Vectors
-from lessons_loop.filter.models import Candidate, Evidence, EvidenceKind, Kind, Lesson
+from lessons_loop.filter.kinds import Kind
+from lessons_loop.filter.models import Candidate, Evidence, EvidenceKind, Lesson
 
 DOMAIN = "bench"
 DIMENSION = 384

@@ -10,8 +10,9 @@ import numpy as np
 
 from lessons_loop.filter.embed import FINGERPRINT_SENTENCES, Fingerprint, Purpose, Vectors
 from lessons_loop.filter.embed import fingerprint as fingerprint_by
+from lessons_loop.filter.kinds import Kind
 from lessons_loop.filter.lessons_filter import Filter
-from lessons_loop.filter.models import Curated, Kind, Lesson
+from lessons_loop.filter.models import Curated, Lesson
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.publish import Edition, publish
 

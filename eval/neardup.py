@@ -18,7 +18,8 @@ import numpy as np
 
 from lessons_loop.eval.rows import share
 from lessons_loop.filter.embed import Embedder, Purpose, Vectors, fingerprint
-from lessons_loop.filter.models import Curated, Kind, Lesson, Status
+from lessons_loop.filter.kinds import Kind
+from lessons_loop.filter.models import Curated, Lesson, Status
 from lessons_loop.promote.gate import RELATION_REASONS
 from lessons_loop.promote.judge import Judgement, PairJudge, relation_after
 from lessons_loop.promote.similarity import DUPLICATE, RELATED, UNRELATED, level_of, nearest

@@ -17,7 +17,8 @@ from lessons_loop.filter.grounds import (
     wording_fault,
 )
 from lessons_loop.filter.instances import instance_values, names_instance
-from lessons_loop.filter.models import TEXT_LIMIT, TRIGGER_LIMIT, EvidenceKind, Kind
+from lessons_loop.filter.kinds import Kind
+from lessons_loop.filter.models import TEXT_LIMIT, TRIGGER_LIMIT, EvidenceKind
 from lessons_loop.filter.parse import Proposal
 from lessons_loop.filter.prompt import EXAMPLE_LESSONS
 from lessons_loop.filter.reading import Reading

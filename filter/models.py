@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from lessons_loop.filter.errors import InvalidLesson
+from lessons_loop.filter.kinds import Kind
 from lessons_loop.filter.text import digest, normalise
 
 TEXT_LIMIT = 400
@@ -27,23 +28,6 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 Scalar = str | int | float | bool
 Metadata = dict[str, Scalar | list[str]]
-
-
-class Kind(StrEnum):
-    """What a lesson is about; the one definition every producer and check reads."""
-
-    SCHEMA_MAP = "schema-map"
-    PERF_GUARD = "perf-guard"
-    RESOLUTION_PATTERN = "resolution-pattern"
-    FAIL_FIX = "fail-fix"
-
-
-KIND_MEANINGS: dict[Kind, str] = {
-    Kind.SCHEMA_MAP: "where data lives, what a column, field, unit or parameter means",
-    Kind.PERF_GUARD: "protects from cost, slowness or running out of something",
-    Kind.RESOLUTION_PATTERN: "a way of doing it that works for a class of questions",
-    Kind.FAIL_FIX: "a failure and what cures it",
-}
 
 
 class Status(StrEnum):

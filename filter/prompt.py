@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lessons_loop.filter.models import KIND_MEANINGS, QUOTE_MIN, TEXT_LIMIT, TRIGGER_LIMIT
+from lessons_loop.filter.kinds import KIND_MEANINGS
+from lessons_loop.filter.models import QUOTE_MIN, TEXT_LIMIT, TRIGGER_LIMIT
 
 PROMPT_VERSION = "distill-1"
 EXAMPLE_LESSONS = (

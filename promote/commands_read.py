@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lessons_loop.filter.models import Kind
+from lessons_loop.filter.kinds import Kind
 from lessons_loop.promote.gate_options import Domain, Id
 from lessons_loop.promote.options import AsJson, Embedding, StateDir, Store
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lessons_loop.filter.models import Kind, Lesson
+from lessons_loop.filter.kinds import Kind
+from lessons_loop.filter.models import Lesson
 from lessons_loop.promote.findings import Finding, holds, rejects
 from lessons_loop.promote.imperative import command_phrases
 from lessons_loop.promote.language import guess_language

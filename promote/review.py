@@ -13,7 +13,8 @@ from typing import Protocol
 import yaml
 
 from lessons_loop.filter.errors import InvalidLesson, ModelError
-from lessons_loop.filter.models import Curated, Kind, Lesson
+from lessons_loop.filter.kinds import Kind
+from lessons_loop.filter.models import Curated, Lesson
 from lessons_loop.promote.asking import AskModel
 from lessons_loop.promote.cases import Case
 from lessons_loop.promote.hidden import reveal, strip_hidden

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from lessons_loop.filter.kinds import KIND_MEANINGS
 from lessons_loop.filter.llm import ChatReply
-from lessons_loop.filter.models import KIND_MEANINGS
 from lessons_loop.promote.asking import one_line, read_verdict
 from lessons_loop.promote.cases import Case
 from lessons_loop.promote.lint_safety import find_injection

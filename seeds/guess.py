@@ -12,7 +12,8 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from lessons_loop.filter.models import TAG_LENGTH, TRIGGER_LIMIT, Kind
+from lessons_loop.filter.kinds import Kind
+from lessons_loop.filter.models import TAG_LENGTH, TRIGGER_LIMIT
 from lessons_loop.promote.language import word_set
 from lessons_loop.seeds.phrases import is_generic, lower_first
 

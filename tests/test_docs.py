@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lessons_loop.filter.kinds import KIND_MEANINGS, Kind
 from lessons_loop.filter.lessons_filter import Filter
-from lessons_loop.filter.models import KIND_MEANINGS, Kind
 from lessons_loop.filter.prompt import distill_instructions
 from support.commands import every_command
 

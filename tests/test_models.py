@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.events import Rating, Tally, Usage, tally_of
+from lessons_loop.filter.kinds import KIND_MEANINGS
 from lessons_loop.filter.models import (
-    KIND_MEANINGS,
     Candidate,
     Curated,
     Evidence,

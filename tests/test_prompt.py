@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lessons_loop.filter.models import KIND_MEANINGS, Kind
+from lessons_loop.filter.kinds import KIND_MEANINGS, Kind
 from lessons_loop.filter.prompt import EXAMPLE_LESSONS, distill_instructions, distill_question
 
 
