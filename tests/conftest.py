@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,10 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
         return None
     return collection_path.stem.removeprefix("test_") not in FILTER_MODULES or None
 
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts so what it puts in the background; children would inherit a dead Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if ON_BUNDLE:
     for bundled in BUNDLES:

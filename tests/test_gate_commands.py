@@ -263,10 +263,7 @@ def test_failing_reviewer_ends_with_one_line(tmp_path: Path, embedding: str) -> 
 
 
 def interrupted(process: subprocess.Popen[str]) -> str:
-    """Press Ctrl-C, again after 5 s as a person would; return stderr.
-
-    One first press in 17 runs on a busy machine was without effect; the cause was not found.
-    """
+    """Press Ctrl-C, again after 5 s as a person would; return stderr."""
     for _ in range(4):
         process.send_signal(signal.SIGINT)
         try:
