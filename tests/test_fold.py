@@ -303,7 +303,7 @@ def staged_store(root: Path) -> None:
 @on_folder
 def test_kill_at_any_moment_ends_as_undisturbed(root: Path) -> None:
     found = outcome_after_kills(staged_store, partial(driven, "fold"), kills=10, seed=3)
-    assert found.differences == [] and found.kills == 10
+    assert found.differences == [] and found.kills >= 10
 
 
 @pytest.mark.parametrize("late", [0, 1])

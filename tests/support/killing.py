@@ -1,7 +1,7 @@
 """Kill -9 at random moments, for tests: `lessons_loop.deploy.killing`, and commands to kill.
 
     found = outcome_after_kills(make_store, command, kills=10, seed=1)
-    assert found.differences == [] and found.kills == 10
+    assert found.differences == [] and found.kills >= 10
 
 `command(folder)` must be a function at module level (of a module that a child can import,
 such as one under `support/`), or a `functools.partial` of one: `partial(lessons, words)` runs
