@@ -218,6 +218,8 @@ class Curated(FrozenModel):
     verdict_ref: Count = 0
     """Number of the ledger line that decided on it."""
     rev: Count = 0
+    proof: Annotated[str, Field(max_length=2000), STORABLE] = ""
+    """What an evaluation measured about it, as JSON; written by the gate alone."""
 
     @property
     def key(self) -> str:

@@ -33,6 +33,7 @@ class Action(StrEnum):
     PURGE = "purge"
     FORGET = "forget"
     IMPORT = "import"
+    PROVE = "prove"
 
 
 class Actor(BaseModel):

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 3036c880e44a4d46c5c74f21e0296b7446b0dc85bcf3b810d068a18063b9d534
+source_digest: f1fe7d507aaa5c55be4b578123851e1a3ac3241a5f966d45626f10f82f8da4b9
 """
 
 from __future__ import annotations
@@ -1961,6 +1961,8 @@ class Curated(FrozenModel):
     verdict_ref: Count = 0
     """Number of the ledger line that decided on it."""
     rev: Count = 0
+    proof: Annotated[str, Field(max_length=2000), STORABLE] = ""
+    """What an evaluation measured about it, as JSON; written by the gate alone."""
 
     @property
     def key(self) -> str:

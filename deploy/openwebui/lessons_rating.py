@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Notes thumbs on answers, so that the gate can tell which curated lessons help.
-source_digest: 41eccb1f09766ea73bb0430ed8eae21248d61a70f53d87da3bbb3872f1584fdd
+source_digest: ffce91f90696c925f642bc88d326705a3b5e5ad459f79c3b1869e5e7dd169b66
 """
 
 from __future__ import annotations
@@ -785,6 +785,8 @@ class Curated(FrozenModel):
     verdict_ref: Count = 0
     """Number of the ledger line that decided on it."""
     rev: Count = 0
+    proof: Annotated[str, Field(max_length=2000), STORABLE] = ""
+    """What an evaluation measured about it, as JSON; written by the gate alone."""
 
     @property
     def key(self) -> str:

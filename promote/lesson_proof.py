@@ -1,0 +1,49 @@
+"""What was measured about one lesson: leave-one-out, stored on its curated row as JSON."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lessons_loop.filter.models import Curated
+
+PROOF_WORDS = "^(helps|harmful|neutral|underpowered)$"
+Rate = Annotated[float, Field(ge=0, le=1)]
+
+
+class LessonProof(BaseModel):
+    """The outcome of a leave-one-out measurement."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    verdict: Annotated[str, Field(pattern=PROOF_WORDS)]
+    questions: int
+    """Questions whose recall includes the lesson."""
+    runs: int
+    """Times each was asked with and without it."""
+    with_rate: Rate
+    """Pass rate with the lesson."""
+    without_rate: Rate
+    fixed: int
+    """Questions that pass with it and fail without it."""
+    broken: int
+    p: Rate
+    """Exact McNemar test, two-sided."""
+    low: float
+    high: float
+    """95 % interval of the lift, -1 to 1."""
+    model: str = ""
+    question_set: str = ""
+    """First 12 digits of the question set's digest."""
+    at: str = ""
+
+    @classmethod
+    def of(cls, lesson: Curated) -> Self | None:
+        """Return a lesson's proof, None where it has none that can be read."""
+        if not lesson.proof:
+            return None
+        try:
+            return cls.model_validate_json(lesson.proof)
+        except ValueError:
+            return None
