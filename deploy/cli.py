@@ -163,7 +163,7 @@ history_command.register(app)
 pause_commands.register(app)
 schedule_command.register(app)
 seed_commands.register(app)
-eval_commands.register(app)
+eval_group = eval_commands.register(app)
 announce_waiting(app)  # last: it wraps what is registered by then
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ import typer
 from lessons_loop.eval import distill_command, gate_command, neardup_command, recall_command
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command group `eval` to an app."""
+def register(app: typer.Typer) -> typer.Typer:
+    """Add the command group `eval` to an app and return it, for commands of other parts."""
     group = typer.Typer(
         name="eval",
         help="Measure recall, near-duplicates, distilling and the gate on files of cases.",
@@ -22,6 +22,7 @@ def register(app: typer.Typer) -> None:
     neardup_command.register(group)
     recall_command.register(group)
     app.add_typer(group)
+    return group
 
 
 def _group() -> None:
