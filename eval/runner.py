@@ -202,5 +202,5 @@ def require_judged(trials: Sequence[Trial], max_unjudged: float) -> None:
         outages = sum(bool(one.answer.outage) for one in trials)
         raise TooManyUnjudged(
             f"{unjudged} of {len(trials)} answers are unjudged ({outages} by an outage), at most "
-            f"{max_unjudged:.0%} may be (--max-unjudged): no verdict"
+            f"{max_unjudged * 100:g} % may be (--max-unjudged): no verdict"
         )

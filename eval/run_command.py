@@ -1,0 +1,89 @@
+"""What `lessons eval run` does once its agent is known: note, ask, grade, compare, tell.
+
+Covered: the store is read on a throw-away copy and keeps every byte; whatever ends the run
+early keeps what is graded and names the command that goes on.
+Not covered: where the agent comes from (see `setup`, and deploy for Open WebUI and the demo).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from lessons_loop.eval.progress_line import ProgressLine
+from lessons_loop.eval.run_folder import RunFolder
+from lessons_loop.eval.run_opening import opening, say
+from lessons_loop.eval.run_record import Evaluation, record_of
+from lessons_loop.eval.runner import RunStopped, run_trials
+from lessons_loop.eval.sets import recalled_by
+from lessons_loop.eval.shelf import Shelf
+from lessons_loop.eval.trials import Trial
+from lessons_loop.filter.models import Curated
+from lessons_loop.promote.clock import iso, utc_now
+from lessons_loop.promote.quiet import busy
+
+
+def evaluate(wish: Evaluation, now: Callable[[], datetime] = utc_now) -> list[Trial]:
+    """Run it and return its trials; raise LessonsError, KeyboardInterrupt.
+
+    RunStopped names the command that goes on. The share of unjudged answers is not looked at.
+    """
+    folder = wish.folder
+    with folder.held():
+        with busy("recalling lessons for each question"):
+            recalled = _recalled(wish)
+        settings = record_of(wish, recalled, now)
+        if folder.begin(settings):
+            folder.keep_lessons(_distinct(recalled), {k: _keys(v) for k, v in recalled.items()})
+        else:
+            settings = folder.settings()
+        say(opening(wish, settings, len(folder.trials())), err=wish.quiet)
+        trials = _asked(wish)
+        if wish.judged_later is not None:
+            wish.judged_later(folder, wish.plan.questions)
+            trials = folder.trials()
+        folder.write_settings({**settings, "ended": iso(now())})
+    return trials
+
+
+def _asked(wish: Evaluation) -> list[Trial]:
+    folder, source = wish.folder, wish.source
+    begun = sum(not one.answer.outage for one in folder.trials())
+    line = ProgressLine(sys.stderr, begun)
+    try:
+        with source.opened(wish.lessons, folder, wish.embedder) as agent:
+            return run_trials(
+                wish.plan, agent, wish.grader, folder, wish.workers, line, max_unjudged=1.0
+            )
+    except RunStopped as error:
+        line.end()
+        raise RunStopped(f"{error}; go on with {go_on(folder)}") from None
+    except KeyboardInterrupt:
+        line.end()
+        done = len(folder.trials())
+        told = f"interrupted, {done} of {wish.plan.total} answers are kept: go on with"
+        print(f"lessons: {told} {go_on(folder)}", file=sys.stderr)
+        raise
+    finally:
+        line.end()
+
+
+def go_on(folder: RunFolder) -> str:
+    """Return the command that finishes a run."""
+    return f"`lessons eval run --resume {folder.path}`"
+
+
+def _recalled(wish: Evaluation) -> dict[str, tuple[Curated, ...]]:
+    if wish.lessons is None or not wish.lessons.lessons:
+        return {}
+    return recalled_by(Shelf(wish.lessons, wish.embedder), wish.plan.questions)
+
+
+def _keys(lessons: Sequence[Curated]) -> list[str]:
+    return [one.key for one in lessons]
+
+
+def _distinct(recalled: Mapping[str, Sequence[Curated]]) -> list[Curated]:
+    found = {one.key: one for lessons in recalled.values() for one in lessons}
+    return [found[key] for key in sorted(found)]

@@ -1,0 +1,77 @@
+"""What a run says before its first request, in lines of 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+
+from lessons_loop.eval.run_record import Evaluation
+from lessons_loop.promote.masking import mask_through
+
+WIDTH = 80
+STOOD_IN = "a script stood in for the model: this proves the machinery, not the benefit"
+
+
+def opening(wish: Evaluation, settings: Mapping[str, Any], begun: int) -> list[str]:
+    """Return what is said before the first request."""
+    plan, asked = wish.plan, settings["questions"]
+    rest = plan.total - begun
+    about = rest * (2 if wish.source.uses_tools else 1)
+    lines = [
+        f"{asked['count']} questions ({asked['controls']} of them controls) in {asked['topics']} "
+        f"topics, arms {', '.join(settings['arms'])}, {_times(plan.runs)}: {plan.total} answers",
+        _about_lessons(settings["lessons"], asked["count"]),
+        f"agent: {_about_agent(settings)}",
+        f"judge: {settings['judge'] or 'none, checks only'}",
+        f"smallest lift this set can show: {_points(settings['smallest_visible_lift'])}",
+        f"{begun} answers are here, about {about} requests to go; kept in {wish.folder.path}"
+        if begun
+        else f"about {about} requests; kept in {wish.folder.path}",
+    ]
+    return [*lines, STOOD_IN] if settings["practice"] else lines
+
+
+def _times(runs: int) -> str:
+    return "once each" if runs == 1 else f"{runs} runs"
+
+
+def _points(lift: float) -> str:
+    return "none, it is too small" if lift >= 1 else f"{lift * 100:.0f} points"
+
+
+def _about_lessons(found: Mapping[str, Any] | None, questions: int) -> str:
+    if found is None:
+        return "lessons: none"
+    return (
+        f"lessons: {found['count']} in {found['domain']} (digest {found['digest'][:12]}), "
+        f"{found['recalled_by']} of {questions} questions recall some"
+    )
+
+
+def _about_agent(settings: Mapping[str, Any]) -> str:
+    agent = settings["agent"]
+    parts = [settings["model"], f"at {agent['url']}" if agent.get("url") else ""]
+    parts += [f"through {agent['name']}" if agent.get("name") else ""]
+    parts += [f"with the tools of {agent['tools']}" if agent.get("tools") else ""]
+    return " ".join(part for part in parts if part)
+
+
+def say(lines: Sequence[str], *, err: bool = False) -> None:
+    """Print lines; a terminal must not be steered by what is shown. Paths stay whole."""
+    for line in lines:
+        shown = "".join(char if char.isprintable() else "?" for char in line)
+        typer.echo("\n".join(_folded(mask_through(shown))), err=err)
+
+
+def _folded(line: str) -> list[str]:
+    return textwrap.wrap(
+        line,
+        80,
+        subsequent_indent="    ",
+        drop_whitespace=True,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]
