@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lessons_loop.deploy.demo.practice_options import wrong_result
 from lessons_loop.deploy.demo.practice_queries import SIGNATURE, Question, answer, query
 
 CALL_LIMIT = 5
@@ -56,8 +57,8 @@ class Past(NamedTuple):
     result: str
 
 
-def next_step(messages: Sequence[Any], tools: Sequence[str]) -> Step:
-    """Return the next step of a chat, from nothing but the request."""
+def next_step(messages: Sequence[Any], tools: Sequence[str], wrong: bool = False) -> Step:
+    """Return the next step of a chat, from nothing but the request; `wrong` misreads results."""
     run_sql, describe = _offered(tools, "run_sql"), _offered(tools, "describe_tables")
     asked = find_question(messages)
     if asked is None or not run_sql:
@@ -67,7 +68,8 @@ def next_step(messages: Sequence[Any], tools: Sequence[str]) -> Step:
         arguments = json.dumps({"sql": query(asked, known_names(messages))})
         return Step(tool=run_sql, arguments=arguments)
     if not _failed(past[-1].result):
-        return Step(answer(asked, past[-1].result))
+        result = past[-1].result
+        return Step(answer(asked, wrong_result(result) if wrong else result))
     described = any(call.tool == describe for call in past)
     if describe and not described and len(past) < CALL_LIMIT:
         return Step(tool=describe, arguments="{}")

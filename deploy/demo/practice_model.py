@@ -6,6 +6,8 @@ distiller and as reviewer, by what the request is, and keeps no state: whatever
 it knows stands in the request.
 
     python -m lessons_loop.deploy.demo.practice_model --port 9101 --log requests.jsonl
+
+With `--error-rate` it errs as often as asked, drawn from the seed and the request.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from lessons_loop.deploy.demo.practice_chat import Step, next_step, text_of
+from lessons_loop.deploy.demo.practice_chat import Step, next_step, past_calls, text_of
+from lessons_loop.deploy.demo.practice_options import PracticeOptions, errs
 from lessons_loop.deploy.demo.practice_roles import (
     distill_reply,
     is_distill_prompt,
@@ -36,10 +39,11 @@ from lessons_loop.deploy.demo.practice_roles import (
 MODEL_ID = "practice-model"
 MODEL_NAME = "Practice model (a script, not an LLM)"
 BODY_LIMIT = 20_000_000
-USAGE = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+CHARACTERS_PER_TOKEN = 4
+AS_IT_IS = PracticeOptions()
 
 
-def reply_to(body: Mapping[str, Any]) -> tuple[str, Step]:
+def reply_to(body: Mapping[str, Any], options: PracticeOptions = AS_IT_IS) -> tuple[str, Step]:
     """Return the role a request asks for and what the model says."""
     messages = [m for m in _listed(body.get("messages")) if isinstance(m, Mapping)]
     system = "\n".join(text_of(m.get("content")) for m in messages if m.get("role") == "system")
@@ -52,7 +56,8 @@ def reply_to(body: Mapping[str, Any]) -> tuple[str, Step]:
     if (reply := task_reply(last)) is not None:
         return "task", Step(reply)
     names = [_tool_name(tool) for tool in _listed(body.get("tools"))]
-    return "chat", next_step(messages, names)
+    wrong = errs(options, body.get("seed"), last, not past_calls(messages))
+    return "chat", next_step(messages, names, wrong)
 
 
 def _listed(value: object) -> list[Any]:
@@ -64,23 +69,35 @@ def _tool_name(tool: object) -> str:
     return str(function.get("name", "")) if isinstance(function, Mapping) else ""
 
 
-def completion(step: Step) -> dict[str, Any]:
+def usage_of(body: Mapping[str, Any], step: Step) -> dict[str, int]:
+    """Return the tokens of a request and its answer, counted by their characters."""
+    asked = json.dumps([body.get("messages"), body.get("tools")], ensure_ascii=False)
+    said = step.text + step.tool + step.arguments
+    spent = [-(-len(text) // CHARACTERS_PER_TOKEN) for text in (asked, said)]
+    return {
+        "prompt_tokens": spent[0],
+        "completion_tokens": spent[1],
+        "total_tokens": sum(spent),
+    }
+
+
+def completion(step: Step, usage: Mapping[str, int]) -> dict[str, Any]:
     """Return a whole answer in OpenAI's shape."""
     message: dict[str, Any] = {"role": "assistant", "content": step.text or None}
     if step.tool:
         message["tool_calls"] = [_tool_call(step)]
     choice = {"index": 0, "message": message, "finish_reason": _finish(step)}
-    return _envelope("chat.completion") | {"choices": [choice], "usage": USAGE}
+    return _envelope("chat.completion") | {"choices": [choice], "usage": usage}
 
 
-def chunks(step: Step, with_usage: bool) -> Iterator[dict[str, Any]]:
+def chunks(step: Step, usage: Mapping[str, int] | None) -> Iterator[dict[str, Any]]:
     """Yield the same answer as OpenAI streams it."""
     head = _envelope("chat.completion.chunk")
     for delta in _deltas(step):
         yield head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
     yield head | {"choices": [{"index": 0, "delta": {}, "finish_reason": _finish(step)}]}
-    if with_usage:
-        yield head | {"choices": [], "usage": USAGE}
+    if usage is not None:
+        yield head | {"choices": [], "usage": usage}
 
 
 def _deltas(step: Step) -> Iterator[dict[str, Any]]:
@@ -121,8 +138,11 @@ class PracticeServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, port: int, log: Path | None = None) -> None:
+    def __init__(
+        self, port: int, log: Path | None = None, options: PracticeOptions = AS_IT_IS
+    ) -> None:
         super().__init__(("127.0.0.1", port), PracticeRequest)
+        self.options = options
         self.log, self._writing = log, threading.Lock()
 
     @property
@@ -181,18 +201,19 @@ class PracticeRequest(BaseHTTPRequestHandler):
         return body if isinstance(body, dict) else None
 
     def _answer(self, body: dict[str, Any]) -> None:
-        role, step = reply_to(body)
+        role, step = reply_to(body, self.server.options)
         self.server.note(role, body, step)
+        usage = usage_of(body, step)
         if not body.get("stream"):
-            self._send(HTTPStatus.OK, completion(step))
+            self._send(HTTPStatus.OK, completion(step, usage))
             return
-        options = body.get("stream_options")
-        usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
+        asked = body.get("stream_options")
+        counted = isinstance(asked, Mapping) and bool(asked.get("include_usage"))
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
-        for chunk in chunks(step, usage):
+        for chunk in chunks(step, usage if counted else None):
             self.wfile.write(f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n".encode())
         self.wfile.write(b"data: [DONE]\n\n")
         self.close_connection = True
@@ -212,14 +233,26 @@ class PracticeRequest(BaseHTTPRequestHandler):
         """Keep the terminal quiet; `--log` is the record."""
 
 
+def share(text: str) -> float:
+    """Read a share between 0 and 1."""
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is no share: give 0 to 1")
+    return value
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Serve until interrupted or terminated."""
     parser = argparse.ArgumentParser(prog="practice_model", description=MODEL_NAME)
     parser.add_argument("--port", type=int, default=0, help="loopback port; 0 takes a free one")
     parser.add_argument("--log", type=Path, help="file that gets each request as a JSON line")
+    parser.add_argument("--error-rate", type=share, default=0.0, help="share of wrong answers")
+    parser.add_argument("--seed", type=int, default=0, help="which answers are wrong")
+    parser.add_argument("--bad-advice", action="store_true", help="distil what does harm")
     options = parser.parse_args(arguments)
+    manner = PracticeOptions(options.error_rate, options.seed, options.bad_advice)
     try:
-        server = PracticeServer(options.port, options.log)
+        server = PracticeServer(options.port, options.log, manner)
     except OSError as error:
         print(
             f"port {options.port} cannot be used: {error.strerror}; try --port 0", file=sys.stderr
