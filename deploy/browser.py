@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from lessons_loop.deploy.openwebui_client import Json, OpenWebUI, OpenWebUIError
+from lessons_loop.deploy.openwebui_client import Json, OpenWebUI, OpenWebUIError, decoded
 
 TURN_SECONDS = 90.0
 FEATURES = ("voice", "image_generation", "code_interpreter", "web_search", "memory")
@@ -57,6 +57,11 @@ class Browser:
         self._received: list[Json] = []
         socket.on("events", self._receive)
 
+    @property
+    def received(self) -> int:
+        """How many events came so far."""
+        return len(self._received)
+
     async def _receive(self, event: object, *_rest: object) -> None:
         if isinstance(event, dict) and isinstance(event.get("data"), dict):
             self._received.append(event)
@@ -86,7 +91,8 @@ class Browser:
         if not response.ok:
             turn.refused = response.text[:500]
             return turn
-        turn.chat_id = str(response.json().get("chat_id") or body.get("chat_id", ""))
+        taken = decoded(response, f"POST {path}")
+        turn.chat_id = str(taken.get("chat_id") or body.get("chat_id", ""))
         if wait:
             await self.until(turn, lambda turn: turn.ended, mark)
         return turn
@@ -94,13 +100,15 @@ class Browser:
     async def until(
         self, turn: Turn, seen: Callable[[Turn], bool], mark: int = 0, seconds: float = TURN_SECONDS
     ) -> Turn:
-        """Wait until `seen(turn)` holds; raise OpenWebUIError after `seconds`."""
+        """Wait until `seen(turn)` holds; raise OpenWebUIError after `seconds`, or cut off."""
         deadline = time.monotonic() + seconds
         while True:
             received = self._received[mark:]
             turn.events = [event for event in received if event.get("chat_id") == turn.chat_id]
             if seen(turn):
                 return turn
+            if not self.socket.connected:
+                raise OpenWebUIError(f"the connection to {self.client.url} was lost")
             if time.monotonic() > deadline:
                 kinds = sorted({str(event["data"].get("type")) for event in turn.events})
                 raise OpenWebUIError(
@@ -127,10 +135,12 @@ async def open_browser(client: OpenWebUI) -> AsyncIterator[Browser]:
             await socket.connect(
                 client.url, socketio_path="/ws/socket.io", auth=auth, transports=["websocket"]
             )
-        except socketio.exceptions.ConnectionError as error:
-            raise OpenWebUIError(f"no socket connection to {client.url}: {error}") from None
-        try:
             await socket.call("user-join", {"auth": auth}, timeout=20)
+        except (socketio.exceptions.SocketIOError, aiohttp.ClientError, OSError) as error:
+            await socket.disconnect()
+            reason = str(error) or type(error).__name__
+            raise OpenWebUIError(f"no socket connection to {client.url}: {reason}") from None
+        try:
             browser.session_id = str(socket.get_sid())
             yield browser
         finally:
