@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lessons_loop.deploy.bench_chat import first_token_figures
+from lessons_loop.deploy.bench_eval import eval_figures
 from lessons_loop.deploy.bench_figures import Figure, milliseconds
 from lessons_loop.deploy.bench_fold import decay_figures, fold_figures
 from lessons_loop.deploy.bench_gate import gate_figures
@@ -40,7 +41,10 @@ from lessons_loop.promote.quiet import quiet_libraries
 SIZES = (100, 1_000, 10_000)
 LARGE = 100_000
 WIDTH = 80
-PARTS = ("recall", "prefix", "local", "gate", "kill", "fold", "decay", "status", "chat", "snapshot")
+PARTS = (
+    *("recall", "prefix", "local", "gate", "kill", "fold"),
+    *("decay", "status", "chat", "snapshot", "eval"),
+)
 
 
 class Part(NamedTuple):
@@ -75,6 +79,9 @@ def parts(*, quick: bool, large: bool, only: str) -> list[Part]:
     ]
     every.append(
         Part("snapshot", "snapshot and restore", lambda: snapshot_figures(runs=1 if quick else 3))
+    )
+    every.append(
+        Part("eval", "statistics of evaluation", lambda: eval_figures(20 if quick else 100))
     )
     return [part for part in every if only in ("", part.part)]
 

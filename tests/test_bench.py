@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from lessons_loop.deploy.bench import PARTS, as_json, as_table, noise, parts
+from lessons_loop.deploy.bench_eval import eval_figures
 from lessons_loop.deploy.bench_figures import Figure, ratios, spread
 from lessons_loop.deploy.bench_gate import gate_figures
 from lessons_loop.deploy.bench_kill import KINDS, kill_figures
@@ -69,6 +70,12 @@ def test_gate_is_measured_in_small() -> None:
     run = found["--auto, 50 candidates, 50 curated"]
     assert run.low > 0 and run.unit == "s" and run.limit == "120 s at most"
     assert found["--auto, 50 candidates, 50 curated: peak memory"].unit == "MB"
+
+
+def test_chance_coverage_and_power_are_measured() -> None:
+    found = named(eval_figures(4, 4))
+    assert found["A/A, error rate 20%: no verdict"].limit == ">= 93 of 100"
+    assert all(0 <= figure.low <= 100 for figure in found.values()) and len(found) == 6
 
 
 def test_kills_are_counted_per_kind() -> None:
