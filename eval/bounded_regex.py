@@ -19,6 +19,8 @@ from typing import Any
 
 PATTERN_LIMIT = 500
 SEARCH_SECONDS = 2.0
+FEW_TURNS = 20
+"""A repeat of at most so many turns may stand inside another: numbers with groups do."""
 FLAGS = re.IGNORECASE | re.MULTILINE
 _CHILD = """
 import json, re, sys
@@ -48,17 +50,15 @@ def refusal_of(pattern: str) -> str:
 
 
 def _repeats_inside(parsed: Any, within: bool) -> bool:
-    """Say whether an open repeat holds another repeat of no fixed length."""
+    """Say whether an open repeat holds another open one."""
     return any(_repeats(str(code), argument, within) for code, argument in parsed)
 
 
 def _repeats(code: str, argument: Any, within: bool) -> bool:
     if code in ("MAX_REPEAT", "MIN_REPEAT"):
         least, most, inner = argument
-        varies = int(most) != int(least)
-        # below ten turns even a nested one ends in time
-        is_open = varies and int(most) > 10
-        return (within and varies) or _repeats_inside(inner, within or is_open)
+        is_open = int(most) != int(least) and int(most) > FEW_TURNS
+        return (within and is_open) or _repeats_inside(inner, within or is_open)
     return any(_repeats_inside(inner, within) for inner in _parts(argument))
 
 
