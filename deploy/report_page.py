@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 
 from lessons_loop.deploy.report_data import DomainReport, Rate, UseDay
-from lessons_loop.deploy.report_svg import Bar, Dot, bars, dots, steps
+from lessons_loop.eval.svg import Bar, Dot, bars, dots, steps
 from lessons_loop.promote.clock import iso, parse_iso
 from lessons_loop.promote.runs import RunLine
 from lessons_loop.promote.showing import plain

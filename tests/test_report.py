@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lessons_loop.deploy.report_data import growth, rate_of, read_report
 from lessons_loop.deploy.report_page import render_page
-from lessons_loop.deploy.report_svg import ticks
+from lessons_loop.eval.svg import ticks
 from lessons_loop.promote.clock import parse_iso
 from lessons_loop.promote.ledger import Ledger
 from lessons_loop.promote.records import Action, Change

@@ -1,4 +1,4 @@
-"""Four small plots as SVG text: no library, no script, readable at 360 pixels.
+"""Small plots as SVG text: no library, no script, readable at 360 pixels.
 
 Colours are classes, so that the page's style sheet can give light and dark ones. Every
 text is escaped here.
@@ -52,19 +52,19 @@ def bars(rows: Sequence[Bar], name: str) -> str:
     room = WIDTH - LEFT - RIGHT
     each = room / max(len(rows), 1)
     wide = max(1.0, min(18.0, each * 0.8))
-    drawn = [_axis(scale)]
+    drawn = [rules(scale)]
     for number, row in enumerate(rows):
         x, base = LEFT + each * (number + 0.5), 0.0
         parts = []
         for kind, value in row.parts:
             if value:
                 y = _y(base + value, scale)
-                parts.append(_rect(x - wide / 2, y, wide, _y(base, scale) - y, kind))
+                parts.append(box(x - wide / 2, y, wide, _y(base, scale) - y, kind))
                 base += value
         drawn.append(f"<g><title>{escape(row.told)}</title>{''.join(parts)}</g>")
     middle = LEFT + each / 2
     labels = [(middle + each * n, rows[n].label) for n in _telling(len(rows))]
-    return _svg([*drawn, *_labels(labels)], name)
+    return drawing([*drawn, *_labels(labels)], name)
 
 
 def steps(points: Sequence[tuple[str, float]], name: str) -> str:
@@ -72,7 +72,7 @@ def steps(points: Sequence[tuple[str, float]], name: str) -> str:
     known = [(date.fromisoformat(day).toordinal(), day, value) for day, value in points]
     scale = ticks(max((value for _, value in points), default=0))
     if not known:
-        return _svg([_axis(scale)], name)
+        return drawing([rules(scale)], name)
     first, span = known[0][0], max(1, known[-1][0] - known[0][0])
     room = WIDTH - LEFT - RIGHT
     xs = [LEFT + room * (day - first) / span for day, _, _ in known]
@@ -85,12 +85,12 @@ def steps(points: Sequence[tuple[str, float]], name: str) -> str:
     bottom = _y(0, scale)
     end = xs[-1] if len(known) > 1 else LEFT + room
     drawn = [
-        _axis(scale),
+        rules(scale),
         f'<path class="area" d="{path}L{end:.1f} {bottom:.1f}L{LEFT} {bottom:.1f}Z"/>',
         f'<path class="line" d="{path}"/>',
     ]
     labels = [(xs[n], known[n][1]) for n in {0: 0, len(known) - 1: 0}]
-    return _svg([*drawn, *_labels(labels)], name)
+    return drawing([*drawn, *_labels(labels)], name)
 
 
 def dots(rows: Sequence[Dot], base: float | None, name: str) -> str:
@@ -103,7 +103,7 @@ def dots(rows: Sequence[Dot], base: float | None, name: str) -> str:
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         x = left + room * share
         drawn.append(f'<path class="grid" d="M{x:.1f} {TOP}V{bottom}"/>')
-        drawn.append(_text(x, bottom + 15, f"{share:.0%}", "middle"))
+        drawn.append(words(x, bottom + 15, f"{share:.0%}", "middle"))
     if base is not None:
         x = left + room * base
         told = f"<title>base rate {base:.0%}</title>"
@@ -113,25 +113,27 @@ def dots(rows: Sequence[Dot], base: float | None, name: str) -> str:
         low, high, at = (left + room * share for share in (row.low, row.high, row.at))
         drawn.append(
             f"<g><title>{escape(row.told)}</title>"
-            f"{_text(left - 8, y + 4, row.label, 'end')}"
+            f"{words(left - 8, y + 4, row.label, 'end')}"
             f'<path class="span" d="M{low:.1f} {y:.1f}H{high:.1f}"/>'
             f'<circle class="dot" cx="{at:.1f}" cy="{y:.1f}" r="4.5"/></g>'
         )
-    return _svg(drawn, name, height)
+    return drawing(drawn, name, height)
 
 
-def _svg(parts: Iterable[str], name: str, height: int = HEIGHT) -> str:
+def drawing(parts: Iterable[str], name: str, height: int = HEIGHT) -> str:
+    """Return parts as one picture of WIDTH units; `name` is what a screen reader says."""
     label = escape(name, quote=True)
     head = f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">'
     return f"{head}{''.join(parts)}</svg>"
 
 
-def _axis(scale: Sequence[float]) -> str:
+def rules(scale: Sequence[float]) -> str:
+    """Return the horizontal lines of a scale with their numbers."""
     rows = []
     for value in scale:
         y = _y(value, scale)
         rows.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        rows.append(_text(LEFT - 6, y + 4, f"{value:,.0f}", "end"))
+        rows.append(words(LEFT - 6, y + 4, f"{value:,.0f}", "end"))
     return "".join(rows)
 
 
@@ -149,14 +151,16 @@ def _labels(labels: Sequence[tuple[float, str]]) -> list[str]:
     for x, label in labels:
         side = "start" if x < LEFT + 40 else "end" if x > WIDTH - RIGHT - 40 else "middle"
         at = LEFT if side == "start" else WIDTH - RIGHT if side == "end" else x
-        found.append(_text(at if len(labels) > 1 else x, HEIGHT - 8, label, side))
+        found.append(words(at if len(labels) > 1 else x, HEIGHT - 8, label, side))
     return found
 
 
-def _rect(x: float, y: float, width: float, height: float, kind: str) -> str:
+def box(x: float, y: float, width: float, height: float, kind: str) -> str:
+    """Return a rectangle of a class."""
     place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
     return f'<rect class="{escape(kind, quote=True)}" {place}/>'
 
 
-def _text(x: float, y: float, text: str, anchor: str) -> str:
+def words(x: float, y: float, text: str, anchor: str) -> str:
+    """Return a text; `anchor` is start, middle or end."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
