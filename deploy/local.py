@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lessons_loop.deploy.align import align_embedding, align_models
+from lessons_loop.deploy.eval_baseline import around_seeds
 from lessons_loop.deploy.home import Home, held_home, kept_secret
 from lessons_loop.deploy.install import PLUGIN_NAME
 from lessons_loop.deploy.install_ratings import RATING_NAME, install_ratings
+from lessons_loop.deploy.local_store import gate_environment, prepare_database, prepare_store
 from lessons_loop.deploy.openwebui_client import OpenWebUI, OpenWebUIError
 from lessons_loop.deploy.plugin_file import PLUGIN_ID, RATING_ID, plugin_source
 from lessons_loop.deploy.processes import (
@@ -28,13 +30,11 @@ from lessons_loop.deploy.processes import (
     port_is_free,
     start,
     stopping,
-    wait_for_exit,
     wait_for_url,
 )
 from lessons_loop.deploy.progress import Stages
 from lessons_loop.deploy.server import (
     ADMIN_EMAIL,
-    ONE_THREAD,
     ServerSettings,
     require_open_webui,
     start_server,
@@ -53,7 +53,6 @@ DEPLOY = Path(__file__).resolve().parent
 TOOL_FILE = DEPLOY / "demo" / "sql_tool.py"
 TOOL_ID = "run_sql"
 PRACTICE_SECONDS = 30.0
-STORE_SECONDS = 240.0
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,12 @@ class Options:
     models: Models | None = None
     """None: the user's own where found, else the practice model."""
     always_practice: bool = False
+    practice: tuple[str, ...] = ()
+    """Further arguments of the practice model, such as its error rate."""
+    baseline: bool = False
+    """Measure before the seeds are loaded, and again behind."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Further settings of Open WebUI, as its own variables."""
     valves: Mapping[str, object] = field(default_factory=dict)
     """Set when the plugin is first installed, on top of ours."""
 
@@ -84,6 +89,8 @@ class Running:
     models: Models
     embedding: Embedding
     children: list[Child]
+    model: str = ""
+    """The one model that is offered; empty where there are several."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -101,13 +108,14 @@ def local_run(
         port = chosen_port(options.port)
         embedding = choose_embedding(options.embedding, environ)
         models = bring_models(options, home, children, environ, stages)
-        settings = server_settings(home, port, models, embedding)
+        settings = server_settings(options, home, port, models, embedding)
         earlier = home.notes()
         home.note(url=settings.url)
         server = start_server(settings, environ)
         children.append(server)
-        prepare_store(options, home, embedding, environ, stages)
         prepare_database(home, stages)
+        with around_seeds(options, home, models, embedding, environ, stages):
+            prepare_store(options, home, embedding, environ, stages)
         with stages.stage("starting Open WebUI", "Open WebUI is ready"):
             wait_until_ready(server, settings)
         admin = OpenWebUI(settings.url)
@@ -126,7 +134,8 @@ def local_run(
             stages.note(f"warning: {models.label} offers no model")
         embedded = embedding.variables.get("RAG_EMBEDDING_MODEL", "")
         home.note(models=models.url, embedding=embedded)
-        yield Running(home, settings, admin, models, embedding, children)
+        only = offered[0] if len(offered) == 1 else ""
+        yield Running(home, settings, admin, models, embedding, children, only)
 
 
 def chosen_port(wanted: int) -> int:
@@ -156,7 +165,7 @@ def bring_models(
     port = free_port()
     with stages.stage("starting the practice model", f"models: {PRACTICE_LABEL}"):
         module = "lessons_loop.deploy.demo.practice_model"
-        command = [sys.executable, "-m", module, "--port", str(port)]
+        command = [sys.executable, "-m", module, "--port", str(port), *options.practice]
         log = home.root / "practice-model.log"
         child = start(
             "practice model", [*command, "--log", str(home.requests_log)], log, environ, home.root
@@ -166,7 +175,9 @@ def bring_models(
     return practice_models(port)
 
 
-def server_settings(home: Home, port: int, models: Models, embedding: Embedding) -> ServerSettings:
+def server_settings(
+    options: Options, home: Home, port: int, models: Models, embedding: Embedding
+) -> ServerSettings:
     """Return what Open WebUI is started with."""
     return ServerSettings(
         data=home.root,
@@ -178,62 +189,8 @@ def server_settings(home: Home, port: int, models: Models, embedding: Embedding)
         embedding=embedding.variables,
         offline=embedding.offline,
         tools=(TOOL_ID,),
+        extra=options.environment,
     )
-
-
-def gate_environment(
-    environ: Mapping[str, str], home: Home, embedding: Embedding
-) -> dict[str, str]:
-    """Return the environment of a gate command on this installation."""
-    own = {"LESSONS_STORE": str(home.store.root), "LESSONS_EMBEDDING": embedding.gate}
-    offline = {"HF_HUB_OFFLINE": "1"} if embedding.offline else {}
-    return {**ONE_THREAD, **environ, **own, **offline}
-
-
-def prepare_store(
-    options: Options,
-    home: Home,
-    embedding: Embedding,
-    environ: Mapping[str, str],
-    stages: Stages,
-) -> None:
-    """Initialise the store and load the seeds with `lessons init`; raise StartError.
-
-    In a child, because the embedding model takes hundreds of megabytes this process
-    would keep for as long as it runs.
-    """
-    command, seeds = init_command(options, embedding)
-    done = f"store is initialised, {seeds}; embedding: {embedding.label}"
-    with stages.stage("preparing the lesson store", done):
-        env = gate_environment(environ, home, embedding)
-        log = home.root / "store.log"
-        log.unlink(missing_ok=True)
-        child = start("lessons init", command, log, env, home.root)
-        wait_for_exit(child, STORE_SECONDS)
-
-
-def init_command(options: Options, embedding: Embedding) -> tuple[list[str], str]:
-    """Return the command that makes the store, and what it does about the seeds."""
-    command = [sys.executable, "-m", "lessons_loop.deploy.cli", "init"]
-    command += ["--domain", options.domains]
-    if not options.seeds:
-        return command, "without seeds"
-    if not embedding.gate:  # the gate compares by embedding and lets nothing in without one
-        return command, "without seeds (they need an embedding)"
-    return [*command, "--seeds"], "seeds are loaded"
-
-
-def prepare_database(home: Home, stages: Stages) -> None:
-    """Build the demo database where there is none."""
-    from lessons_loop.deploy.demo.data import build_database
-
-    if home.database.exists():
-        return
-    with stages.stage("building the demo database", "demo database is built"):
-        draft = home.database.with_suffix(".tmp")
-        draft.unlink(missing_ok=True)
-        build_database(draft)
-        draft.rename(home.database)
 
 
 def sign_in(admin: OpenWebUI, home: Home, settings: ServerSettings) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 
 TEXT_COLUMN = 10
 """Where a stage's text begins, behind its seconds."""
@@ -34,6 +35,16 @@ class Stages:
             with self.console.status(f"{doing} …"):
                 yield
         self.note(done or doing)
+
+    @contextmanager
+    def changing(self, doing: str) -> Iterator[Callable[[str], None]]:
+        """Show `doing` while the block runs, and behind it what the block says, on a terminal."""
+        if not self.console.is_terminal:
+            yield lambda _text: None
+            return
+        with self.console.status(f"{doing} …") as status:
+            room = max(0, self.console.width - len(doing) - 6)
+            yield lambda text: status.update(escape(f"{doing} … {text[:room]}"))
 
     def note(self, text: str) -> None:
         """Print one line with the elapsed seconds, on a terminal wrapped below its text."""

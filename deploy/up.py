@@ -15,6 +15,7 @@ from types import FrameType
 
 from rich.console import Console
 
+from lessons_loop.deploy.eval_baseline import eval_environment
 from lessons_loop.deploy.local import Options, Running, local_run
 from lessons_loop.deploy.progress import Stages, hung
 from lessons_loop.deploy.server import ADMIN_EMAIL
@@ -121,12 +122,29 @@ def how_to_teach(running: Running) -> list[str]:
 
 
 def settings_file(running: Running) -> Path:
-    """Write what a gate command on this store needs, as a shell reads it; no secrets."""
+    """Write what gate and evaluation commands need here, as a shell reads it; no secrets."""
     file = running.home.root / "lessons.env"
     names = ("LESSONS_STORE", "LESSONS_EMBEDDING")
     lines = [f"export {name}={shlex.quote(running.environment[name])}" for name in names]
-    file.write_text("\n".join(lines) + "\n", "utf-8")
+    file.write_text("\n".join([*lines, *eval_lines(running)]) + "\n", "utf-8")
     return shortest(file)
+
+
+def eval_lines(running: Running) -> list[str]:
+    """Return the settings of `lessons eval run`; a key of the user's own is named, never written.
+
+    Where several models are offered one has to be chosen.
+    """
+    models = running.models
+    known = eval_environment(models, running.home, running.model)
+    key = known.pop("LESSONS_EVAL_API_KEY")
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in known.items() if value]
+    if key:
+        told = shlex.quote(key) if models.practice else '"$OPENAI_API_KEY"'
+        lines.append(f"export LESSONS_EVAL_API_KEY={told}")
+    if not running.model:
+        lines.append("# several models are offered: export LESSONS_EVAL_MODEL=NAME")
+    return lines
 
 
 def shortest(path: Path) -> Path:

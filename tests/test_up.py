@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from lessons_loop.deploy.home import Home
-from lessons_loop.deploy.local import Options, Running, init_command
+from lessons_loop.deploy.local import Options, Running
+from lessons_loop.deploy.local_store import init_command
 from lessons_loop.deploy.openwebui_client import OpenWebUI
 from lessons_loop.deploy.server import ServerSettings
 from lessons_loop.deploy.sources import LEXICAL, Embedding, Models, practice_models
