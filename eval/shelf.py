@@ -36,17 +36,9 @@ from lessons_loop.filter.recaller import floor_for
 from lessons_loop.filter.valves import LessonsValves
 from lessons_loop.promote.calibrate import calibrate
 from lessons_loop.promote.proving import LessonSet
+from lessons_loop.promote.proving import lesson_set_of as lesson_set_of
 from lessons_loop.promote.publish import Edition, render
-from lessons_loop.promote.session import GateSession, GateSettings, open_gate
-
-
-def lesson_set_of(session: GateSession) -> LessonSet:
-    """Return what curated holds now, as it would be published; raise StoreDamaged."""
-    keys, vectors = session.nearest_vectors()
-    lessons = tuple(session.curated[key] for key in keys)
-    header = session.holdings.header
-    model = header.fingerprint or session.holdings.model
-    return LessonSet(session.domain, lessons, vectors.copy(), model, header.rev)
+from lessons_loop.promote.session import GateSettings, open_gate
 
 
 def copied_set(

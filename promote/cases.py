@@ -13,8 +13,10 @@ from lessons_loop.filter.models import Lesson, Status
 from lessons_loop.promote.findings import Finding
 from lessons_loop.promote.gate import RELATION_REASONS, Rules, Situation, examine, judge
 from lessons_loop.promote.groups import Group
+from lessons_loop.promote.harmful import HARMFUL, harm_among
 from lessons_loop.promote.judge import Judgement, PairJudge, relation_after
 from lessons_loop.promote.past import Precedent, Precedents, keys_of
+from lessons_loop.promote.proving import PROOF
 from lessons_loop.promote.records import Archived, Neighbour, Verdict
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.similarity import (
@@ -164,8 +166,18 @@ class Casebook:
                 yield row
 
     def before(self, group: Group, earlier: Sequence[Archived]) -> Precedent | None:
-        """Return the earlier decision that stands against a group."""
-        return self.precedents.find(group, earlier)
+        """Return the earlier decision, or measurement, that stands against a group."""
+        return self._measured(group) or self.precedents.find(group, earlier)
+
+    def _measured(self, group: Group) -> Precedent | None:
+        """Return the measurement for which a lesson of the group is held."""
+        if harm := harm_among(group.held):
+            return Precedent(HARMFUL, f"lesson {harm.row.key[:12]} was {harm.told}")
+        for row in () if self.rules.proving else group.held:
+            if row.reason.startswith(f"{PROOF}: "):
+                why = row.reason.removeprefix(f"{PROOF}: ")
+                return Precedent(PROOF, f"did not pass on {row.at[:10]}, run with --proof: {why}")
+        return None
 
     def decisions(self, keys: Iterable[str]) -> list[dict[str, Any]]:
         """Return the decisions on these lessons, oldest first, and what put them out of use."""

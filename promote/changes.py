@@ -6,7 +6,7 @@ rejected candidate must not live on beside the decision.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,8 @@ class Resolution:
     """Earlier decisions on the same lesson, oldest first."""
     judgement: Judgement | None = None
     """What a model said about it and its neighbour."""
+    proof: Mapping[str, Any] | None = None
+    """What the batch's proof measured."""
 
 
 def promote_change(found: Resolution, vectors: Vectors) -> Change:
@@ -152,6 +154,8 @@ def payload_of(found: Resolution) -> dict[str, object]:
         content["replaces"] = found.replaces.model_dump(mode="json")
     if found.judgement:
         content["judged"] = describe_judgement(found.judgement)
+    if found.proof:
+        content["proof"] = dict(found.proof)
     if found.history:
         content["history"] = list(found.history)
     return dict(masked_values(content))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -22,8 +22,9 @@ from lessons_loop.promote.decay import DecayRules
 from lessons_loop.promote.embedders import parse_embedding
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.gathering import no_progress
-from lessons_loop.promote.judge import judge_at
+from lessons_loop.promote.judge import PairJudge, RememberingJudge, judge_at
 from lessons_loop.promote.preview import TOLD, read_confirmation
+from lessons_loop.promote.proving import prover_for
 from lessons_loop.promote.quiet import busy
 from lessons_loop.promote.recording import Recorder, recorded
 from lessons_loop.promote.records import Decision
@@ -33,6 +34,10 @@ from lessons_loop.promote.run_report import Outcome, RunReport
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
 from lessons_loop.promote.state import existing_store, locate
 from lessons_loop.promote.terminal import ConsoleTerminal
+
+if TYPE_CHECKING:
+    from lessons_loop.filter.embed import Embedder
+    from lessons_loop.promote.prove_batch import Proven
 
 INTERRUPTED = 130
 LOCAL_MODEL = "sentence-transformers:"
@@ -62,17 +67,22 @@ class GateFlags:
     """Where the run's line is posted; empty: nowhere."""
     despite_pause: bool = False
     """What takes lessons out of use goes on while the gate is paused."""
+    proof: str = ""
+    """Set of questions a batch has to prove itself on; empty: none."""
+    embedder: Embedder | None = None
+    """Loaded already."""
 
     def rules(self) -> Rules:
         """Return what the run judges by."""
         hosts = [*(self.allow_host or ()), *os.environ.get("LESSONS_ALLOW_HOSTS", "").split(",")]
-        return Rules(
-            self.dup_threshold, self.min_users, tuple(host.strip() for host in hosts if host)
-        )
+        allowed = tuple(host.strip() for host in hosts if host)
+        return Rules(self.dup_threshold, self.min_users, allowed, proving=bool(self.proof))
 
     def settings(self, *, embedding: bool = True, reading: bool = False) -> GateSettings:
         """Return where the gate works, for reading a copy; raise EmbedError."""
-        embedder = parse_embedding(self.embedding if embedding else "", os.environ)
+        embedder = self.embedder if embedding else None
+        if embedder is None:
+            embedder = parse_embedding(self.embedding if embedding else "", os.environ)
         copy = self.dry_run or reading
         place = (self.store, self.domain, self.state_dir, embedder, copy)
         return GateSettings(*place, despite_pause=self.despite_pause)
@@ -118,12 +128,15 @@ def _run_once(
         if not flags.as_json:
             render.print_lines(console, render.outcome_lines(outcome, would=would))
 
-    opened = opened_gate(flags, reading=mode is Mode.NONE, peek=True)
+    options = RunOptions(mode, flags.rules(), flags.decay, flags.by_tools)
+    judge = judge_at(*llm) if mode in (Mode.LLM, Mode.HUMAN) else None
+    if flags.proof:
+        flags, judge = with_embedder(flags), RememberingJudge(judge.model) if judge else None
+        options = replace(options, proof=_proven(flags, options, reviewer, judge))
+    opened = opened_gate(flags, reading=mode is Mode.NONE, peek=not flags.proof)
     with opened as session, progress_bar(mode) as progress:
         if recorder:
             recorder.opened(session)
-        options = RunOptions(mode, flags.rules(), flags.decay, flags.by_tools)
-        judge = judge_at(*llm) if mode in (Mode.LLM, Mode.HUMAN) else None
         report = run_gate(session, options, reviewer, show, progress, judge)
         report.dry_run = flags.dry_run
         if recorder:
@@ -138,6 +151,26 @@ def _run_once(
         raise typer.Exit(INTERRUPTED)
     if left and not (would or flags.unattended):
         raise typer.Exit(SOMETHING_WAITS)
+
+
+def _proven(
+    flags: GateFlags, options: RunOptions, reviewer: Reviewer | None, judge: PairJudge | None
+) -> Proven:
+    """Rehearse the run on a copy and have its batch proven; raise LessonsError."""
+    from lessons_loop.promote.prove_batch import Rehearsal, prove_batch
+
+    existing_store(flags.store)
+    prover = prover_for(flags.proof)  # first: what is missing is said before anybody is asked
+    with progress_bar(options.mode) as progress:
+        keep = not flags.dry_run and options.mode is not Mode.NONE
+        trial = Rehearsal(flags.settings(), options, reviewer, judge, progress, keep)
+        return prove_batch(trial, prover)
+
+
+def with_embedder(flags: GateFlags) -> GateFlags:
+    """Return the flags with the embedding model loaded: a copy and the store share it."""
+    with busy("loading the embedding model …"):
+        return replace(flags, embedder=flags.settings().embedder)
 
 
 @contextmanager

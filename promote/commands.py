@@ -78,6 +78,16 @@ NotifyUrl = Annotated[
     ),
 ]
 
+Proof = Annotated[
+    str,
+    typer.Option(
+        "--proof",
+        show_default=False,
+        help="Questions the batch must not break, else it is held: sql, or a folder; the agent"
+        " is named by LESSONS_EVAL_*.",
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the gate's commands to an app."""
@@ -112,6 +122,7 @@ def promote(
     max_chance: MaxChance = 0.05,
     judge_by_tools: JudgeByTools = False,
     notify_url: NotifyUrl = "",
+    proof: Proof = "",
     as_json: AsJson = False,
 ) -> None:
     """Judge all candidates, or promote the ones you name.
@@ -140,7 +151,7 @@ def promote(
     flags = GateFlags(*place, dup_threshold, min_users, allow_host, as_json, unattended, name)
     rules = DecayRules(min_hits, min_success_rate, judge_by_tools, max_chance)
     flags = replace(flags, decay=rules if demote_stale else None, by_tools=judge_by_tools)
-    flags = replace(flags, notify_url=notify_url)
+    flags = replace(flags, notify_url=notify_url, proof=proof.strip())
     if ids:
         from lessons_loop.promote.decide_runs import decide_named
 

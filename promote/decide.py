@@ -8,9 +8,9 @@ Not covered: two names of one call that say the same; each is compared with cura
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lessons_loop.filter.errors import EmbedError, InvalidLesson
 from lessons_loop.filter.models import Curated, Status
@@ -52,6 +52,12 @@ class Wanted(NamedTuple):
     """Id of a curated lesson that goes."""
     force: bool = False
     """Revive although a curated lesson says the same or the opposite."""
+    rule: str = "person"
+    """What the decision is filed under."""
+    proven: frozenset[str] | None = None
+    """Keys it was measured for; None: nobody measured."""
+    figures: Mapping[str, Any] | None = None
+    """What was measured."""
 
 
 def decide(
@@ -63,6 +69,8 @@ def decide(
     listing = list_waiting(session, rules)
     find = _finder(wanted.decision, listing)
     groups = {group.key: group for group in map(find, prefixes)}
+    if wanted.proven is not None and not wanted.proven >= set(groups):
+        raise InvalidLesson("a fuller wording came while the proof ran: nothing is done, run again")
     replaces = find_curated(session, wanted.supersede) if wanted.supersede else None
     cases = [listing.book.case(group) for group in groups.values()]
     standing = {case.group.key: _stands(session, case.group, wanted) for case in cases}
@@ -153,7 +161,7 @@ def _carry_out(
 ) -> Outcome:
     decision, present = wanted.decision, session.curated.get(case.group.key)
     withdrawn = decision is Decision.REJECT and present is not None
-    rule = "withdrawn" if withdrawn else "person"
+    rule = "withdrawn" if withdrawn else wanted.rule
     verdict = Verdict(decision, rule, wanted.reason, wanted.actor, case.verdict.neighbour)
     found = Resolution(
         group=case.group,
@@ -163,6 +171,7 @@ def _carry_out(
         by_rules=case.verdict,
         replaces=replaces,
         history=case.history,
+        proof=wanted.figures,
     )
     if present is not None and withdrawn:
         session.apply(withdraw_change(present, found))

@@ -17,6 +17,7 @@ from lessons_loop.filter.models import Curated, Lesson, Status
 from lessons_loop.promote.clock import iso
 from lessons_loop.promote.exchange_file import Offered
 from lessons_loop.promote.forgotten import Forgotten
+from lessons_loop.promote.harmful import measured_harm
 from lessons_loop.promote.intake import FORGOTTEN, same_content
 from lessons_loop.promote.lint import lint
 from lessons_loop.promote.records import Action, Actor, Archived, Change
@@ -115,6 +116,8 @@ def _doubts(
     for status in RETIRED:
         if f"{lesson.key}-{status.value}" in session.archive:
             yield f"retired: it is {status.value} here", "skipped"
+    if measured_harm(session.archive.get(f"{lesson.key}-{Status.HELD.value}")):
+        yield "held here: it was measured to do harm", "skipped"
     if forgotten.covers_key(lesson.key):
         yield FORGOTTEN, "skipped"
     near = nearest(lesson, vector, session.curated, session.nearest_vectors())
@@ -151,7 +154,7 @@ def _change(
         return Change(Action.IMPORT, lesson.key, reason, actor, payload, archive=(row,))
     old = session.curated.get(lesson.key)
     fresh = Curated(lesson=lesson, since=at, seed_id=seed_id)
-    put = old.model_copy(update={"lesson": lesson}) if old is not None else fresh
+    put = old.model_copy(update={"lesson": lesson, "proof": ""}) if old is not None else fresh
     row_vectors = vectors[lesson.key][None, :]
     return Change(
         Action.IMPORT, lesson.key, reason, actor, payload, put=(put,), vectors=row_vectors

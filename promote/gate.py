@@ -55,6 +55,8 @@ class Rules:
     """Distinct users in distinct chats an unattended promotion needs."""
     allow_hosts: tuple[str, ...] = ()
     check_evidence: bool = True
+    proving: bool = False
+    """The run measures its batch: what an earlier proof held may come again."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.models import Curated, Lesson, Status
 from lessons_loop.promote.clock import iso
 from lessons_loop.promote.forgotten import Forgotten
+from lessons_loop.promote.harmful import measured_harm
 from lessons_loop.promote.ledger import LedgerEntry
 from lessons_loop.promote.records import Action, Actor, Archived, Change
 from lessons_loop.promote.session import GateSession
@@ -166,7 +167,8 @@ class _Intake:
             own = row is not None and row.curated is not None and row.curated.seed_id == seed_id
             if row is not None and not (seed_id and own and status is Status.SUPERSEDED):
                 return status
-        return None
+        held = self.archive.get(f"{lesson.key}-{Status.HELD.value}")
+        return Status.HELD if measured_harm(held) else None
 
 
 def same_content(one: Lesson, other: Lesson, *, source: bool = True) -> bool:
@@ -191,7 +193,8 @@ def _change(step: _Step, actor: Actor, vectors: Vectors, at: str) -> Change:
     old = step.old
     replaced = old is not None and old.key != step.lesson.key
     if old is not None and not replaced:
-        row = old.model_copy(update={"lesson": step.lesson, "seed_id": step.seed_id})
+        fields = {"lesson": step.lesson, "seed_id": step.seed_id, "proof": ""}
+        row = old.model_copy(update=fields)  # with another trigger it was not measured
     else:
         earlier = old.key if old else ""
         row = Curated(lesson=step.lesson, seed_id=step.seed_id, since=at, supersedes=earlier)

@@ -104,6 +104,21 @@ class PairJudge:
         return Judgement(word, reason, actor)
 
 
+class RememberingJudge(PairJudge):
+    """Judges each pair once: what a rehearsal was told, the run is told too."""
+
+    def __init__(self, model: AskModel) -> None:
+        super().__init__(model)
+        self._known: dict[tuple[Lesson, Lesson], Judgement] = {}
+
+    def judge(self, new: Lesson, old: Lesson) -> Judgement | None:
+        """Return the judgement, the same for the same pair; None when there is none."""
+        known = self._known.get((new, old)) or super().judge(new, old)
+        if known:
+            self._known[new, old] = known
+        return known
+
+
 def judge_at(url: str, model: str, key: str = "") -> PairJudge | None:
     """Return a judge asking the model at a URL, None where none is named."""
     return PairJudge(HttpModel(url, model, key)) if url.strip() and model.strip() else None

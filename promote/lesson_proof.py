@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from lessons_loop.filter.models import Curated
+from lessons_loop.promote.counting import many
 
 PROOF_WORDS = "^(helps|harmful|neutral|underpowered)$"
 Rate = Annotated[float, Field(ge=0, le=1)]
@@ -47,3 +48,21 @@ class LessonProof(BaseModel):
             return cls.model_validate_json(lesson.proof)
         except ValueError:
             return None
+
+    @property
+    def lift(self) -> float:
+        """Return what the lesson adds to the pass rate, -1 to 1."""
+        return self.with_rate - self.without_rate
+
+    def told(self) -> str:
+        """Return the numbers in one line, without the verdict."""
+        rates = f"{self.with_rate:.0%} with it, {self.without_rate:.0%} without"
+        span = f"95 % {points(self.low)} to {points(self.high)}"
+        asked = f"{many(self.questions, 'question')}, {many(self.runs, 'run')}"
+        model = f", {self.model}" if self.model else ""
+        return f"{rates} ({asked}; {span}, p {self.p:.2g}{model}, {self.at[:10]})"
+
+
+def points(share: float) -> str:
+    """Return a difference of two rates in points, signed."""
+    return f"{100 * share:+.0f}"

@@ -17,7 +17,7 @@ from lessons_loop.promote.ledger import FIRST_PREV, LedgerEntry
 from lessons_loop.promote.records import Action, Actor, Archived, Change
 from lessons_loop.promote.rows import Row, pack
 
-COUNTING = (Action.FOLD, Action.RE_EMBED, Action.FORGET)
+COUNTING = (Action.FOLD, Action.RE_EMBED, Action.FORGET, Action.PROVE)
 """Actions that decide nothing about a lesson: its verdict_ref stays."""
 UNARCHIVING = (Action.RESTORE, Action.PURGE, Action.FORGET)
 """Actions that may take rows out of the archive; their payload says which."""

@@ -8,10 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lessons_loop.filter.embed import Embedder, Fingerprint, Vectors
-from lessons_loop.filter.models import Curated
+from lessons_loop.filter.errors import LessonsError
+
+if TYPE_CHECKING:
+    from lessons_loop.filter.embed import Embedder, Fingerprint, Vectors
+    from lessons_loop.filter.models import Curated
+    from lessons_loop.promote.session import GateSession
+
+PROOF = "proof"
+"""Rule of what a batch's proof decided."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,8 @@ class ProofCase(NamedTuple):
     embedder: Embedder | None
     state: Path
     """The state directory: where baselines are kept."""
+    keep: bool = True
+    """False in a preview: a baseline taken for it is not kept either."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,45 @@ class ProofResult:
     figures: dict[str, Any] = field(default_factory=dict)
     """JSON values for the ledger and the run's line."""
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"passed": self.passed, "reason": self.reason, **self.figures}
+
 
 Prover = Callable[[ProofCase], ProofResult]
 """Raises LessonsError where no proof came about: then nothing is promoted."""
+ProverMaker = Callable[[str], Prover]
+"""Makes one for a set of questions, a shipped one's name or a folder; raises LessonsError."""
+CHANGED = "lessons were decided on while the proof ran: nothing is promoted, run again"
+NOTHING_NEW = ProofResult(True, "no lesson is new: nothing had to be proven")
+_makers: list[ProverMaker] = []
+
+
+def register_prover(maker: ProverMaker) -> None:
+    """Name what makes provers; the evaluation is a part the gate may not import."""
+    _makers[:] = [maker]
+
+
+def prover_for(questions: str) -> Prover:
+    """Return the prover for a set of questions; raise LessonsError."""
+    if not _makers:
+        raise LessonsError("--proof needs the `lessons` command")
+    return _makers[0](questions)
+
+
+def lesson_set_of(session: GateSession) -> LessonSet:
+    """Return what curated holds now, as it would be published; raise StoreDamaged."""
+    keys, vectors = session.nearest_vectors()
+    lessons = tuple(session.curated[key] for key in keys)
+    header = session.holdings.header
+    model = header.fingerprint or session.holdings.model
+    return LessonSet(session.domain, lessons, vectors.copy(), model, header.rev)
+
+
+def state_of(session: GateSession) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what a proof rests on: lessons as recall reads them, and the held ones."""
+    curated = (
+        "\n".join([row.key, row.lesson.trigger, *row.lesson.tags])
+        for row in session.curated.values()
+    )
+    return tuple(sorted(curated)), tuple(sorted(row.id for row in session.held()))

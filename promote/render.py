@@ -13,6 +13,7 @@ from lessons_loop.filter.models import Candidate
 from lessons_loop.promote.cases import Case
 from lessons_loop.promote.decay_render import decay_lines
 from lessons_loop.promote.gate import Mode
+from lessons_loop.promote.prove_render import harmful_lines, proof_lines
 from lessons_loop.promote.records import Decision, Neighbour
 from lessons_loop.promote.run_report import Outcome, RunReport
 from lessons_loop.promote.showing import WIDTH as WIDTH
@@ -146,8 +147,10 @@ def report_lines(report: RunReport) -> list[str]:
     """Return the closing lines of a run."""
     would = report.dry_run or report.mode is Mode.NONE
     counted = ", ".join(_counted(report)) or "nothing to do"
-    lines = decay_lines(report.decay, would=would) if report.decay else []
+    lines = harmful_lines(report.harmful, would=would)
+    lines += decay_lines(report.decay, would=would) if report.decay else []
     lines += [
+        *proof_lines(report.proof),
         f"{report.domain}, run {report.run}: {_looked_at(report)}",
         f"if carried out: {counted}" if would and _counted(report) else counted,
     ]
@@ -169,6 +172,7 @@ def _counted(report: RunReport) -> list[str]:
     """Return what came of it in words, without what did not happen."""
     said = {
         "skipped": "left undecided {}",
+        "harmful": "held as harmful {}",
         "not_reviewed": "not reviewed {}",
         "folded": f"{_many(report.folded, 'event')} of use and rating counted",
         "unreadable": f"{_many(report.unreadable, 'unreadable row')} in staging",

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from lessons_loop.filter.errors import ModelError
-from lessons_loop.filter.models import Curated, Lesson
+from lessons_loop.filter.models import Candidate, Curated, Lesson
 from lessons_loop.promote.cases import Case, Casebook, ask_judge
 from lessons_loop.promote.changes import (
     Resolution,
@@ -30,11 +30,15 @@ from lessons_loop.promote.forgotten import Forgotten
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.gathering import Progress, gather, no_progress
 from lessons_loop.promote.groups import Group
+from lessons_loop.promote.harmful import hold_harmful
 from lessons_loop.promote.judge import PairJudge
 from lessons_loop.promote.records import Actor, Decision, Verdict
 from lessons_loop.promote.run_report import Outcome, RunReport
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.similarity import CONFLICT, RELATED
+
+if TYPE_CHECKING:
+    from lessons_loop.promote.prove_batch import Proven
 
 FAILURES_IN_A_ROW = 3
 
@@ -72,6 +76,10 @@ class RunOptions:
     """Take lessons that stopped helping out; a preview shows them."""
     by_tools: bool = False
     """Let the results of tools judge answers without a thumb."""
+    ready: Callable[[], None] = lambda: None
+    """Called when what goes out of use is gone and nothing is judged yet."""
+    proof: Proven | None = None
+    """What a rehearsal of this run decided and what was measured; None: nobody asked."""
 
 
 def run_gate(
@@ -87,17 +95,11 @@ def run_gate(
     `judge` is asked about lessons that rules call related to a curated one.
     """
     report = RunReport(session.run, session.domain, options.mode, session.dry_run)
-    candidates = session.candidates()  # before the snapshot: what it lacks is not decided on
-    if options.mode is not Mode.NONE and drop_forgotten(session):
-        gone = Forgotten.load(session.state)
-        candidates = [found for found in candidates if not gone.covers_candidate(found)]
-    if options.mode is not Mode.NONE or options.decay:
-        folded = fold_events(session, by_tools=options.by_tools)
-        report.folded, report.distiller = folded.events, folded.distiller
-    if options.decay:
-        write = options.mode is not Mode.NONE
-        report.decay = demote_stale(session, options.decay, write=write)
-    report.candidates, report.unreadable = len(candidates), session.unreadable
+    if options.proof:
+        options.proof.check(session)
+        reviewer = options.proof.reviewer(session) if reviewer is not None else None
+        report.proof = options.proof.result
+    candidates = _tidied(session, options, report)
     book = Casebook(session, options.rules)
     found = gather(book, candidates, progress)  # held lessons are for a person only
     groups = [group for group in found if group.staged or options.mode is Mode.HUMAN]
@@ -117,6 +119,26 @@ def run_gate(
     return report
 
 
+def _tidied(session: GateSession, options: RunOptions, report: RunReport) -> list[Candidate]:
+    """Count events, take out of use what has to go, and return the candidates to judge."""
+    candidates = session.candidates()  # before the snapshot: what it lacks is not decided on
+    if options.proof:
+        candidates = options.proof.known(candidates)
+    write = options.mode is not Mode.NONE
+    if write and drop_forgotten(session):
+        gone = Forgotten.load(session.state)
+        candidates = [found for found in candidates if not gone.covers_candidate(found)]
+    if write or options.decay:
+        folded = fold_events(session, by_tools=options.by_tools)
+        report.folded, report.distiller = folded.events, folded.distiller
+    report.harmful = hold_harmful(session, write=write)
+    if options.decay:
+        report.decay = demote_stale(session, options.decay, write=write)
+    options.ready()
+    report.candidates, report.unreadable = len(candidates), session.unreadable
+    return candidates
+
+
 class _Driver:
     """Decides group by group; remembers how the reviewer fares."""
 
@@ -132,6 +154,7 @@ class _Driver:
         self.session = session
         self.book = book
         self.mode = options.mode
+        self.proof = options.proof
         self.reviewer = reviewer
         self.report = report
         self.judge = judge
@@ -183,8 +206,13 @@ class _Driver:
 
     def _carry_out(self, case: Case, verdict: Verdict, review: Review | None = None) -> Outcome:
         edited = review.edited if review else None
+        lesson = edited or case.group.lesson
         if review and review.final:
             verdict = replace(verdict, neighbour=review.final.verdict.neighbour)
+        said, verdict = verdict, self._proven(lesson, verdict)
+        if verdict.decision is Decision.SKIP:
+            return Outcome(case, verdict, lesson)
+        replaces = review.replaces if review and verdict.decision is said.decision else None
         resolution = Resolution(
             group=case.group,
             verdict=verdict,
@@ -192,12 +220,18 @@ class _Driver:
             at=iso(self.session.now()),
             by_rules=case.verdict if review else None,
             edited=edited,
-            replaces=review.replaces if review else None,
+            replaces=replaces,
             history=case.history,
             judgement=case.judgement,
+            proof=self.proof.result.figures if self.proof and verdict is not said else None,
         )
         apply_resolution(self.session, resolution)
-        return Outcome(case, verdict, edited or case.group.lesson)
+        return Outcome(case, verdict, lesson)
+
+    def _proven(self, lesson: Lesson, verdict: Verdict) -> Verdict:
+        """Return the verdict as the batch's proof leaves it."""
+        enters = verdict.decision is Decision.PROMOTE and lesson.key not in self.session.curated
+        return self.proof.verdict_on(lesson.key, verdict) if self.proof and enters else verdict
 
 
 def apply_resolution(session: GateSession, found: Resolution) -> int:

@@ -14,9 +14,12 @@ from lessons_loop.promote.changes import (
     describe_judgement,
     describe_neighbour,
     masked_lesson,
+    masked_values,
 )
 from lessons_loop.promote.decay_run import DecayReport
 from lessons_loop.promote.gate import Mode
+from lessons_loop.promote.harmful import Harm
+from lessons_loop.promote.proving import ProofResult
 from lessons_loop.promote.records import Decision, Verdict
 
 
@@ -67,6 +70,10 @@ class RunReport:
     """What the filters counted since the last run."""
     decay: DecayReport | None = None
     """Lessons that stopped helping; None: nobody asked."""
+    harmful: tuple[Harm, ...] = ()
+    """Lessons held because they were measured to do harm."""
+    proof: ProofResult | None = None
+    """What the batch's proof said; None: nobody asked for one."""
     unreadable: int = 0
     error: str = ""
     """Why the review, or judging, ended early; empty when it did not."""
@@ -87,6 +94,7 @@ class RunReport:
             "not_reviewed": missed,
             "demoted": len(decay.demoted),
             "proposed": len(decay.proposed),
+            "harmful": len(self.harmful),
             "folded": self.folded,
             "unreadable": self.unreadable,
         }
@@ -102,6 +110,8 @@ class RunReport:
             "counts": self.counts(),
             "judged": dict(self.judged),
             "decay": self.decay.as_dict() if self.decay else None,
+            "harmful": [one.as_dict() for one in self.harmful],
+            "proof": masked_values(self.proof.as_dict()) if self.proof else None,
             "distiller": dict(self.distiller),
             "error": self.error,
             "verdicts": [outcome.as_dict() for outcome in self.outcomes],

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -54,6 +54,8 @@ class Outcomes(BaseModel):
     not_reviewed: int = 0
     demoted: int = 0
     proposed: int = 0
+    harmful: int = 0
+    """Curated lessons held because they were measured to do harm."""
     folded: int = 0
 
 
@@ -86,6 +88,9 @@ class RunLine(BaseModel):
     held: tuple[str, ...] = ()
     proposed: tuple[str, ...] = ()
     """Keys of lessons whose demotion waits for a person."""
+    harmful: tuple[str, ...] = ()
+    proof: dict[str, Any] = Field(default_factory=dict)
+    """What the batch's proof said: numbers and ids of questions; empty: none was asked for."""
     distiller: dict[str, int] = Field(default_factory=dict)
     judged: dict[str, int] = Field(default_factory=dict)
     error: str = ""
@@ -214,6 +219,8 @@ def run_line(report: RunReport, store: str, span: Span, **known: object) -> RunL
         "held": keys.get("hold", []),
         "demoted": [one.key for one in report.decay.demoted] if report.decay else [],
         "proposed": [one.key for one in report.decay.proposed] if report.decay else [],
+        "harmful": [one.row.key for one in report.harmful],
+        "proof": report.proof.as_dict() if report.proof else {},
         "distiller": dict(report.distiller),
         "judged": dict(report.judged),
         "error": told_error(report.error),

@@ -1,0 +1,65 @@
+"""A person's promotion by id that has to prove itself first, see `prove_batch`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from lessons_loop.promote.decide import Wanted, decide
+from lessons_loop.promote.gate import Rules
+from lessons_loop.promote.prove_batch import RULE, new_keys
+from lessons_loop.promote.proving import (
+    NOTHING_NEW,
+    PROOF,
+    ProofCase,
+    ProofResult,
+    Prover,
+    lesson_set_of,
+    state_of,
+)
+from lessons_loop.promote.records import Decision
+from lessons_loop.promote.session import GateSettings, open_gate
+from lessons_loop.promote.state import locate
+
+
+class NamedProof(NamedTuple):
+    """What a rehearsed decision came to."""
+
+    result: ProofResult
+    wanted: Wanted
+    """The decision as it is to be carried out: as wanted, or a hold."""
+    keys: tuple[str, ...]
+    """The lessons it is about."""
+    state: tuple[tuple[str, ...], ...]
+    """What stood in the store, see `state_of`."""
+
+
+def prove_named(
+    settings: GateSettings,
+    prefixes: Sequence[str],
+    wanted: Wanted,
+    rules: Rules,
+    prover: Prover,
+    *,
+    keep: bool = True,
+) -> NamedProof:
+    """Try the decision on a copy and have it proven; raise LessonsError, nothing is written."""
+    with open_gate(replace(settings, dry_run=True)) as session:
+        state, before = state_of(session), lesson_set_of(session)
+        keys = tuple(one.case.group.key for one in decide(session, prefixes, wanted, rules))
+        after = lesson_set_of(session)
+    new = new_keys(before, after)
+    place = locate(settings.store, settings.state).state
+    case = ProofCase(before, after, new, settings.embedder, place, keep)
+    result = prover(case) if new else NOTHING_NEW
+    return NamedProof(result, _after_proof(wanted, result, frozenset(keys)), keys, state)
+
+
+def _after_proof(wanted: Wanted, result: ProofResult, keys: frozenset[str]) -> Wanted:
+    told = wanted._replace(proven=keys, figures=result.figures)
+    if result.passed:
+        return told._replace(reason=f"{wanted.reason}; {result.reason}")
+    return Wanted(
+        Decision.HOLD, result.reason, RULE, rule=PROOF, proven=keys, figures=result.figures
+    )
