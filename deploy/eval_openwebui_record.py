@@ -32,7 +32,7 @@ class Record:
     def __init__(self, folder: Path, chosen: Chosen) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.file, self.chosen = folder / RECORD, chosen
-        self._writing = threading.Lock()
+        self._writing, self._looked = threading.Lock(), False
 
     def add(
         self,
@@ -61,9 +61,17 @@ class Record:
         text = json.dumps(line, ensure_ascii=False) + "\n"
         try:
             with self._writing, os.fdopen(os.open(self.file, FLAGS, 0o600), "ab") as out:
-                out.write(text.encode("utf-8", "replace"))
+                out.write(self._after_torn() + text.encode("utf-8", "replace"))
         except OSError as error:
             raise LessonsError(f"{self.file} cannot be written: {error.strerror}") from None
+
+    def _after_torn(self) -> bytes:
+        """Return what ends a line that a kill left unfinished."""
+        if self._looked:
+            return b""
+        self._looked = True
+        content = self.file.read_bytes()
+        return b"" if not content or content.endswith(b"\n") else b"\n"
 
 
 FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -76,14 +84,14 @@ def read_record(folder: Path) -> dict[str, dict[str, Any]]:
     """
     file = folder / RECORD
     try:
-        lines = file.read_text("utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        raise LessonsError(f"{file} cannot be read: {error}") from None
+        lines = file.read_bytes().split(b"\n")  # a text may hold other line ends
+    except OSError as error:
+        raise LessonsError(f"{file} cannot be read: {error.strerror}") from None
     found = [exchange for line in lines if (exchange := exchange_of(line))]
     return {str(exchange["key"]): exchange for exchange in found}
 
 
-def exchange_of(line: str) -> dict[str, Any]:
+def exchange_of(line: bytes) -> dict[str, Any]:
     """Return one line's exchange, empty where it is none."""
     try:
         content = json.loads(line)
