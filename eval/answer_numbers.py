@@ -59,7 +59,7 @@ _FIGURE = re.compile(
     r"(?![\w])(?!-[a-z])",
     re.IGNORECASE,
 )
-_MINUS = re.compile(r"(?:(?:^|[\s(=:|~<>\[$€£])[+~$€£]?-\s?[$€£]?|\bminus\s)$", re.IGNORECASE)
+_MINUS = re.compile(r"(?:(?:^|[\s(=:|~<>\[{'\"$€£])[+~$€£]?-\s?[$€£]?|\bminus\s)$", re.IGNORECASE)
 _BULLET = re.compile(r"(?:^|\n)[ \t]*- $")
 _NAMED = (
     *("zero", "one", "two zwei", "three drei", "four vier", "five fünf", "six sechs"),

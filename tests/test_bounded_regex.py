@@ -1,0 +1,56 @@
+"""Patterns of question files: searched with an end, whatever they are."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lessons_loop.eval.bounded_regex import SearchTooLong, found_in, refusal_of
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a+)+$", "(a*)*b", r"(?:x\w+)*y", "((ab?)+c*)+", "(?=(a+))*b", "(?:a|b+){2,}"]
+)
+def test_repeats_inside_repeats_are_refused(pattern: str) -> None:
+    assert "write it flat" in refusal_of(pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"(?:\d{1,3},)*\d{3}", r"\bno\b.*\bopen\b", "(?:ab?){1,9}"])
+def test_ordinary_patterns_are_taken(pattern: str) -> None:
+    assert refusal_of(pattern) == ""
+
+
+@pytest.mark.parametrize("pattern", ["(", "[z-a]", "a{2,1}", "x" * 501, r"(?P<a>"])
+def test_what_is_no_pattern_is_told(pattern: str) -> None:
+    assert refusal_of(pattern)
+
+
+def test_endless_search_ends_and_the_next_works() -> None:
+    began = time.monotonic()
+    with pytest.raises(SearchTooLong, match="not done after"):
+        found_in(r"(a|ab?)*\d*\d*\d*\d*\d*x", "1" * 20_000, 0.5)
+    assert time.monotonic() - began < 10
+    assert found_in("B+c", "xx\nabbc")
+
+
+def test_threads_share_one_searcher() -> None:
+    found: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda n=n: found.append(found_in(f"^{n}$", f"x\n{n}\ny")))
+        for n in range(20)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 20
+
+
+@given(st.text(max_size=40))
+def test_texts_arrive_whole(text: str) -> None:
+    assert found_in(re.escape(text), f"({text})")
