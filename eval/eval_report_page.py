@@ -1,0 +1,150 @@
+"""A run's report as one HTML page: no script, nothing loaded, light and dark, wide and narrow.
+
+Whatever a question, an answer or a tool says stays text: masked, hidden characters written
+out, escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from importlib.resources import files
+
+from lessons_loop.eval.eval_report import Report
+from lessons_loop.eval.eval_report_answers import answers_section
+from lessons_loop.eval.eval_report_plots import cost_plot, flips_plot, rates_plot, topics_plot
+from lessons_loop.eval.eval_report_text import FIGURES, control_line
+from lessons_loop.eval.pairs import Effect
+from lessons_loop.eval.saying import STAND_IN, few_topics, seen, sentence
+from lessons_loop.eval.trials import Arm
+from lessons_loop.promote.showing import plain
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def render_page(report: Report) -> str:
+    """Return the whole page."""
+    style = files("lessons_loop.eval").joinpath("eval_report.css").read_text("utf-8")
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>Lessons evaluation</title><style>{style}</style></head><body><main>"
+        f"{''.join(_parts(report))}</main></body></html>\n"
+    )
+
+
+def told(text: object) -> str:
+    """Return any text for HTML: masked, hidden characters written out, escaped."""
+    return escape(plain(str(text)))
+
+
+def _parts(report: Report) -> Iterator[str]:
+    yield _header(report)
+    yield from _notes(report)
+    yield _verdict(report)
+    yield figures_section(report)
+    plots = (rates_plot(report), flips_plot(report), topics_plot(report), cost_plot(report))
+    yield f'<div class="plots">{"".join(plots)}</div>'
+    yield from _flips(report)
+    yield from _controls(report)
+    yield answers_section(report)
+
+
+def _header(report: Report) -> str:
+    facts, proper = report.facts, [row for row in report.rows if not row.control]
+    topics = len({row.topic for row in proper})
+    asked = [
+        f"{len(proper)} questions of {topics} topics, {facts.runs} runs",
+        f"{len(report.rows) - len(proper)} controls",
+        facts.model or "model not noted",
+        f"{facts.lessons} lessons {facts.lesson_set}" if facts.lesson_set else "no lessons",
+        f"question set {facts.questions} {facts.question_set}".strip(),
+        f"judge {facts.judge}" if facts.judge else "",
+        facts.begun,
+    ]
+    line = " · ".join(told(part) for part in asked if part)
+    return f"<header><h1>Evaluation {told(report.name)}</h1><p>{line}</p></header>"
+
+
+def _notes(report: Report) -> Iterator[str]:
+    if not report.finished:
+        made = f"{len(report.trials)} of {report.facts.expected} trials"
+        yield _note(f"Unfinished: {made} are made. Everything below is so far.")
+    if report.facts.stand_in:
+        yield _note(STAND_IN)
+    if report.unjudged:
+        yield _note(
+            f"{report.unjudged} of {len(report.trials)} trials have no grade, {report.outages} of "
+            "them are outages: they count as missing, not as failed."
+        )
+
+
+def _note(text: str) -> str:
+    return f'<p class="note">{told(text)}</p>'
+
+
+def _verdict(report: Report) -> str:
+    found = report.primary
+    if found is None:
+        said = "".join(f"<p>{told(sentence(one))}</p>" for one in report.comparisons)
+        text = said or "<p>One arm alone: nothing is compared.</p>"
+        return f'<section class="verdict"><b>No verdict on lessons</b>{text}</section>'
+    first = f"<p>{told(sentence(found).partition('. ')[2])}</p>"
+    more = [few_topics(found), seen(report.smallest_lift)]
+    more += [f"Control: {sentence(one)}" for one in report.comparisons[1:]]
+    rest = "".join(f"<p>{told(line)}</p>" for line in more if line)
+    kind = escape(found.verdict, quote=True)
+    return f'<section class="verdict {kind}"><b>{told(found.verdict)}</b>{first}{rest}</section>'
+
+
+def figures_section(report: Report) -> str:
+    """Return the arms side by side."""
+    head = "".join(f"<th>{told(arm.value)}</th>" for arm in report.arms)
+    rows = "".join(
+        row([name.strip(), *(told_by(one) for one in report.arms.values())])
+        for name, told_by in FIGURES.items()
+    )
+    return (
+        f'<section><h2>Arms side by side</h2><div class="card"><table><thead><tr><th></th>{head}'
+        f"</tr></thead><tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+def row(cells: Iterable[object]) -> str:
+    """Return one row of a table."""
+    return "<tr>{}</tr>".format("".join(f"<td>{told(cell)}</td>" for cell in cells))
+
+
+def _flips(report: Report) -> Iterator[str]:
+    found = report.primary
+    if found is None:
+        return
+    same = found.questions - len(found.fixed) - len(found.broken)
+    yield (
+        f"<section><h2>Flips</h2><p>{len(found.fixed)} fixed, {len(found.broken)} broken, {same} "
+        f"unchanged; {found.passes_anyway} of {found.questions} pass without lessons anyway and "
+        "say nothing about them.</p>"
+    )
+    rows = [cells for effect in (Effect.BROKEN, Effect.FIXED) for cells in _flipped(report, effect)]
+    if rows:
+        head = "<th>question</th><th>became</th><th>off</th><th>on</th><th>how sure</th>"
+        body = "".join(map(row, rows))
+        yield (
+            f'<div class="card"><table><thead><tr>{head}</tr></thead><tbody>{body}'
+            "</tbody></table></div>"
+        )
+    yield "</section>"
+
+
+def _flipped(report: Report, effect: Effect) -> Iterator[Sequence[str]]:
+    for one in report.flips(effect):
+        sure = "every run" if one.pair and one.pair.consistent else "some runs"
+        yield one.id, effect.value, one.arms[Arm.OFF].told, one.arms[Arm.ON].told, sure
+
+
+def _controls(report: Report) -> Iterator[str]:
+    if report.control_comparisons:
+        lines = "".join(f"<p>{told(control_line(one))}</p>" for one in report.control_comparisons)
+        yield f"<section><h2>Controls</h2>{lines}</section>"

@@ -1,0 +1,39 @@
+"""Lift by topic: where lessons help and where they do not. Too few questions for a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lessons_loop.eval.eval_report import QuestionRow
+from lessons_loop.eval.pairs import Effect, Pair
+
+
+@dataclass(frozen=True)
+class TopicRow:
+    """One topic; rates are means over its questions."""
+
+    topic: str
+    questions: int
+    off: float
+    on: float
+    fixed: int
+    broken: int
+
+
+def topic_rows(rows: Sequence[QuestionRow]) -> list[TopicRow]:
+    """Return the topics of the questions proper, the worst lift first."""
+    groups: dict[str, list[Pair]] = {}
+    for row in rows:
+        if row.pair and not row.control:
+            groups.setdefault(row.topic, []).append(row.pair)
+    found = [_topic(name, pairs) for name, pairs in groups.items()]
+    return sorted(found, key=lambda one: (one.on - one.off, one.topic))
+
+
+def _topic(name: str, pairs: Sequence[Pair]) -> TopicRow:
+    effects = [pair.effect for pair in pairs]
+    off = sum(pair.off_passed / pair.off_judged for pair in pairs) / len(pairs)
+    on = sum(pair.on_passed / pair.on_judged for pair in pairs) / len(pairs)
+    counts = effects.count(Effect.FIXED), effects.count(Effect.BROKEN)
+    return TopicRow(name, len(pairs), round(off, 4), round(on, 4), *counts)
