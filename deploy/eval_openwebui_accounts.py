@@ -21,6 +21,11 @@ ACCOUNTS = {
     Arm.ON: ("Lessons evaluation, on", "lessons-eval-on@lessons-loop.invalid"),
 }
 """Name and address; `.invalid` belongs to nobody."""
+REFUSALS = {
+    403: "password sign-in is off (ENABLE_PASSWORD_AUTH), the evaluation accounts need it:"
+    " switch it on for the run, or use the harness agent (--agent-url)",
+    429: "too many sign-ins: wait three minutes",
+}
 PASSWORD_FILE = "openwebui-accounts"
 PASSWORD_BYTES = 24
 """The longest password Open WebUI takes is 72 bytes; these are 32 characters."""
@@ -81,27 +86,30 @@ def set_valves(client: OpenWebUI, plugin: str, *, use_lessons: bool) -> None:
     client.set_user_valves(plugin, values)
 
 
+class WrongPassword(OpenWebUIError):
+    """Address or password is wrong."""
+
+
 def signs_in(client: OpenWebUI, email: str, password: str) -> bool:
     """Sign in and tell whether the password was right; raise OpenWebUIError for the rest."""
-    response = client.send("POST", "/api/v1/auths/signin", {"email": email, "password": password})
-    if response.status_code == 400:
+    try:
+        sign_in(client, email, password)
+    except WrongPassword:
         return False
-    sign_in(client, email, password)
     return True
 
 
 def sign_in(client: OpenWebUI, email: str, password: str) -> None:
-    """Sign in; raise OpenWebUIError with the next step for each way it can be refused."""
+    """Sign in; raise OpenWebUIError with the next step for each way it can be refused.
+
+    Open WebUI takes 15 sign-ins of one account in three minutes.
+    """
     form = {"email": email, "password": password}
     response = client.send("POST", "/api/v1/auths/signin", form)
-    refusals = {
-        400: f"sign-in as {email} failed: wrong address or password",
-        403: "password sign-in is off (ENABLE_PASSWORD_AUTH): the evaluation accounts need it;"
-        " switch it on for the run, or use the harness agent (--agent-url)",
-        429: f"too many sign-ins as {email}: wait three minutes",
-    }
-    if response.status_code in refusals:
-        raise OpenWebUIError(refusals[response.status_code])
+    if response.status_code == 400:
+        raise WrongPassword(f"sign-in as {email} failed: wrong address or password")
+    if response.status_code in REFUSALS:
+        raise OpenWebUIError(f"sign-in as {email}: {REFUSALS[response.status_code]}")
     told = response.json() if response.ok else {}
     if not isinstance(told, dict) or not told.get("token"):
         raise OpenWebUIError(
