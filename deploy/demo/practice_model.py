@@ -26,6 +26,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from lessons_loop.deploy.demo.practice_bad import bad_distill_reply, misled_arguments
 from lessons_loop.deploy.demo.practice_chat import Step, next_step, past_calls, text_of
 from lessons_loop.deploy.demo.practice_options import PracticeOptions, errs
 from lessons_loop.deploy.demo.practice_roles import (
@@ -50,14 +51,16 @@ def reply_to(body: Mapping[str, Any], options: PracticeOptions = AS_IT_IS) -> tu
     asked = [text_of(m.get("content")) for m in messages if m.get("role") == "user"]
     last = asked[-1] if asked else ""
     if is_distill_prompt(system):
-        return "distiller", Step(distill_reply(last))
+        distilled = bad_distill_reply if options.bad_advice else distill_reply
+        return "distiller", Step(distilled(last))
     if is_review_prompt(system):
         return "reviewer", Step(review_reply(last))
     if (reply := task_reply(last)) is not None:
         return "task", Step(reply)
     names = [_tool_name(tool) for tool in _listed(body.get("tools"))]
     wrong = errs(options, body.get("seed"), last, not past_calls(messages))
-    return "chat", next_step(messages, names, wrong)
+    step = next_step(messages, names, wrong)
+    return "chat", step._replace(arguments=misled_arguments(step.arguments, system))
 
 
 def _listed(value: object) -> list[Any]:
