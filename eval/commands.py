@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from lessons_loop.eval import distill_command, gate_command, neardup_command, recall_command
+from lessons_loop.eval import (
+    distill_command,
+    gate_command,
+    history_command,
+    neardup_command,
+    recall_command,
+    report_command,
+)
 
 
 def register(app: typer.Typer) -> typer.Typer:
@@ -19,8 +26,10 @@ def register(app: typer.Typer) -> typer.Typer:
     group.callback()(_group)
     distill_command.register(group)
     gate_command.register(group)
+    history_command.register(group)
     neardup_command.register(group)
     recall_command.register(group)
+    report_command.register(group)
     app.add_typer(group)
     return group
 
