@@ -13,7 +13,8 @@ Not covered: streaming, files, Open WebUI's built-in tools; its limit of 256 rou
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,16 +62,24 @@ class Course:
     calls: list[ToolCall] = field(default_factory=list)
     tokens_in: int = 0
     tokens_out: int = 0
-    replayed: float = 0.0
-    """Seconds the recorded replies took when they were recorded."""
+    seconds: float = 0.0
+    """Spent by model and tools; a replayed reply counts as when it was recorded."""
 
-    def heard(self, said: Said, reply: Mapping[str, Any]) -> None:
+    def heard(self, said: Said) -> None:
         """Take over what one completion said and cost."""
         self.text = said.text or self.text
         self.model = said.model or self.model
         self.tokens_in += said.tokens_in
         self.tokens_out += said.tokens_out
-        self.replayed += reply.seconds if isinstance(reply, TimedReply) else 0.0
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the block's time."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds += time.monotonic() - started
 
 
 class HarnessAgent:
@@ -95,7 +104,7 @@ class HarnessAgent:
 
     def answer(self, question: EvalQuestion, arm: Arm, seed: int) -> Answer:
         """Answer one question; trouble with the model or recall is an `outage`."""
-        started, course, outage = time.monotonic(), Course(model=self._model), ""
+        course, outage = Course(model=self._model), ""
         lessons: tuple[Curated, ...] = ()
         try:
             lessons = self._lessons(question.messages, arm, seed)
@@ -108,7 +117,7 @@ class HarnessAgent:
             recalled=tuple(one.key for one in lessons),
             tokens_in=course.tokens_in,
             tokens_out=course.tokens_out,
-            seconds=round(course.replayed or time.monotonic() - started, 4),
+            seconds=round(course.seconds, 4),
             model=course.model,
             outage=outage,
         )
@@ -138,9 +147,11 @@ class HarnessAgent:
     def _converse(self, body: dict[str, Any], course: Course) -> None:
         """Ask, run the tools the model wants, ask again; raise ModelError."""
         for turn in range(TOOL_ROUNDS + 1):
-            reply = self._wire.post(body)
+            with course.timed():
+                reply = self._wire.post(body)
+            course.seconds += reply.seconds if isinstance(reply, TimedReply) else 0.0
             said = read_reply(reply, turn)
-            course.heard(said, reply)
+            course.heard(said)
             if not said.calls or turn == TOOL_ROUNDS:
                 return
             results = [self._tool_message(call, course) for call in said.calls]
@@ -150,7 +161,8 @@ class HarnessAgent:
         if self._tools is None:
             result, failed = f'Error: there is no tool "{call.name}".', True
         else:
-            result, failed = self._tools.call(call.name, call.arguments)
+            with course.timed():
+                result, failed = self._tools.call(call.name, call.arguments)
         course.calls.append(
             ToolCall(tool=call.name, arguments=call.arguments, result=result, failed=failed)
         )
