@@ -13,6 +13,8 @@ import typer
 from lessons_loop.deploy import (
     audit_command,
     doctor_command,
+    eval_demo_command,
+    eval_run_command,
     install_command,
     report_command,
     schedule_command,
@@ -164,6 +166,8 @@ pause_commands.register(app)
 schedule_command.register(app)
 seed_commands.register(app)
 eval_group = eval_commands.register(app)
+eval_run_command.register(eval_group)
+eval_demo_command.register(eval_group)
 announce_waiting(app)  # last: it wraps what is registered by then
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from lessons_loop.eval.progress_line import ProgressLine
+from lessons_loop.eval.question_set import QuestionSet
+from lessons_loop.eval.resume import drop_unfinished
 from lessons_loop.eval.run_folder import RunFolder
 from lessons_loop.eval.run_opening import opening, say
 from lessons_loop.eval.run_record import Evaluation, record_of
@@ -34,23 +36,40 @@ def evaluate(wish: Evaluation, now: Callable[[], datetime] = utc_now) -> list[Tr
         with busy("recalling lessons for each question"):
             recalled = _recalled(wish)
         settings = record_of(wish, recalled, now)
-        if folder.begin(settings):
-            folder.keep_lessons(_distinct(recalled), {k: _keys(v) for k, v in recalled.items()})
-        else:
+        if not folder.begin(settings):
             settings = folder.settings()
-        say(opening(wish, settings, len(folder.trials())), err=wish.quiet)
+            folder.drop_torn_line()
+            drop_unfinished(folder, wish.plan)
+        if not folder.lessons_file.exists():
+            folder.keep_questions(wish.plan.questions)
+            folder.keep_lessons(_distinct(recalled), {k: _keys(v) for k, v in recalled.items()})
+        before = folder.trials()
+        say(opening(wish, settings, _answered(before)), err=wish.quiet)
         trials = _asked(wish)
         if wish.judged_later is not None:
-            wish.judged_later(folder, wish.plan.questions)
+            _judge_by_hand(wish.judged_later, wish)
             trials = folder.trials()
-        folder.write_settings({**settings, "ended": iso(now())})
+        if folder.trials() != before or "ended" not in settings:
+            model = settings["model"] or next((one.answer.model for one in trials), "")
+            folder.write_settings({**settings, "model": model, "ended": iso(now())})
     return trials
+
+
+def _answered(trials: Sequence[Trial]) -> int:
+    return sum(not one.answer.outage for one in trials)
+
+
+def _judge_by_hand(judge: Callable[[RunFolder, QuestionSet], None], wish: Evaluation) -> None:
+    try:
+        judge(wish.folder, wish.plan.questions)
+    except KeyboardInterrupt:
+        print(f"lessons: go on grading with {go_on(wish.folder)}", file=sys.stderr)
+        raise
 
 
 def _asked(wish: Evaluation) -> list[Trial]:
     folder, source = wish.folder, wish.source
-    begun = sum(not one.answer.outage for one in folder.trials())
-    line = ProgressLine(sys.stderr, begun)
+    line = ProgressLine(sys.stderr, _answered(folder.trials()))
     try:
         with source.opened(wish.lessons, folder, wish.embedder) as agent:
             return run_trials(
@@ -75,7 +94,10 @@ def go_on(folder: RunFolder) -> str:
 
 
 def _recalled(wish: Evaluation) -> dict[str, tuple[Curated, ...]]:
-    if wish.lessons is None or not wish.lessons.lessons:
+    if wish.source.kept is not None:
+        lessons, keys = wish.source.kept
+        return {name: tuple(lessons[key] for key in of) for name, of in keys.items()}
+    if wish.lessons is None or not (wish.lessons.lessons and wish.source.recalls):
         return {}
     return recalled_by(Shelf(wish.lessons, wish.embedder), wish.plan.questions)
 

@@ -1,6 +1,7 @@
 """One evaluation run on disk: its settings, its graded trials, its requests and replies.
 
     run.json         what was asked of whom, with which lessons; no secret
+    questions.json   the questions by id
     lessons.json     the lessons some question recalls, and which question recalls which
     trials.jsonl     one graded trial a line, on disk before the next one counts
     exchanges.jsonl  every request and reply (see `agent_http`)
@@ -22,6 +23,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from lessons_loop.eval.question_set import QuestionSet
 from lessons_loop.eval.trials import Arm, Trial
 from lessons_loop.filter.errors import LessonsError, StoreLocked
 from lessons_loop.filter.models import Curated
@@ -32,7 +34,7 @@ Identity = tuple[str, Arm, int]
 """Question, arm, run: what is one trial, however often it had to be asked."""
 SAME = ("questions", "arms", "runs", "seed", "agent", "lessons", "embedding", "judge")
 """Parts of run.json that may not change while a run goes on."""
-FREE = frozenset({"url", "folder", "title", "tool_valves"})
+FREE = frozenset({"url", "folder", "title", "rev"})
 """Within them: where things are, which may move."""
 
 
@@ -46,6 +48,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.settings_file = path / "run.json"
+        self.questions_file = path / "questions.json"
         self.lessons_file = path / "lessons.json"
         self.trials_file = path / "trials.jsonl"
         self.exchanges_file = path / "exchanges.jsonl"
@@ -104,6 +107,11 @@ class RunFolder:
     def write_settings(self, settings: Mapping[str, Any]) -> None:
         """Write run.json in one step; raise StoreError."""
         write_atomic(self.settings_file, json.dumps(settings, indent=2).encode())
+
+    def keep_questions(self, questions: QuestionSet) -> None:
+        """Note the questions, for a report that shows what was asked; raise StoreError."""
+        rows = {one.id: one.model_dump(mode="json") for one in questions.questions}
+        write_atomic(self.questions_file, json.dumps(rows).encode())
 
     def keep_lessons(
         self, lessons: Iterable[Curated], recalled: Mapping[str, Sequence[str]]

@@ -26,12 +26,12 @@ def opening(wish: Evaluation, settings: Mapping[str, Any], begun: int) -> list[s
         _about_lessons(settings["lessons"], asked["count"]),
         f"agent: {_about_agent(settings)}",
         f"judge: {settings['judge'] or 'none, checks only'}",
-        f"smallest lift this set can show: {_points(settings['smallest_visible_lift'])}",
+        f"smallest lift this set can show: {_points(settings['smallest_lift'])}",
         f"{begun} answers are here, about {about} requests to go; kept in {wish.folder.path}"
         if begun
         else f"about {about} requests; kept in {wish.folder.path}",
     ]
-    return [*lines, STOOD_IN] if settings["practice"] else lines
+    return [*lines, STOOD_IN] if settings["stand_in"] else lines
 
 
 def _times(runs: int) -> str:
@@ -46,7 +46,7 @@ def _about_lessons(found: Mapping[str, Any] | None, questions: int) -> str:
     if found is None:
         return "lessons: none"
     return (
-        f"lessons: {found['count']} in {found['domain']} (digest {found['digest'][:12]}), "
+        f"lessons: {found['count']} in {found['domain']} (set {found['digest'][:12]}), "
         f"{found['recalled_by']} of {questions} questions recall some"
     )
 

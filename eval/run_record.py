@@ -36,6 +36,12 @@ class AgentSource:
     practice: bool = False
     """Whether a script stands in for the model."""
     uses_tools: bool = False
+    recalls: bool = True
+    """Whether it is given lessons from here; False: it has its own."""
+    brought: Mapping[str, Any] | None = None
+    """What run.json says of lessons it brings itself."""
+    kept: tuple[Mapping[str, Curated], Mapping[str, Sequence[str]]] | None = None
+    """Lessons by key, and the keys each question recalls, where it brings them."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +78,10 @@ def record_of(
     return {
         "format": 1,
         "kind": "run",
-        "at": iso(now()),
+        "begun": iso(now()),
         "domain": found.domain,
         "questions": {
-            "domain": found.domain,
+            "name": found.domain,
             "digest": found.digest,
             "count": len(found.questions),
             "topics": topics,
@@ -89,11 +95,11 @@ def record_of(
         "max_unjudged": wish.max_unjudged,
         "agent": dict(wish.source.recorded),
         "model": str(wish.source.recorded.get("model", "")),
-        "practice": wish.source.practice,
+        "stand_in": wish.source.practice,
         "judge": wish.judge,
         "embedding": wish.embedder.name if wish.embedder else "",
-        "lessons": _lessons(wish, recalled),
-        "smallest_visible_lift": _visible(counted, topics, plan.runs),
+        "lessons": wish.source.brought or _lessons(wish, recalled),
+        "smallest_lift": _visible(counted, topics, plan.runs),
         "versions": {name: _version(name) for name in LIBRARIES}
         | {"python": platform.python_version()},
         "command": dict(wish.command),

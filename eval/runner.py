@@ -11,7 +11,8 @@ from __future__ import annotations
 import queue
 import random
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -100,10 +101,11 @@ def run_trials(
         folder.append(trial)
         done[identity(trial)] = trial
     open_turns = [turn for turn in due if turn.identity not in done]
-    for trial in _asked(open_turns, agent, grader, plan.base_seed, workers):
-        folder.append(trial)
-        done[identity(trial)] = trial
-        progress(len(done), plan.total, trial)
+    with closing(_asked(open_turns, agent, grader, plan.base_seed, workers)) as asked:
+        for trial in asked:
+            folder.append(trial)
+            done[identity(trial)] = trial
+            progress(len(done), plan.total, trial)
     found = [done[turn.identity] for turn in due]
     require_judged(found, max_unjudged)
     return found
@@ -143,18 +145,18 @@ def graded(turn: Turn, answer: Answer, grader: Grader) -> Trial:
 
 def _asked(
     due: Sequence[Turn], agent: Agent, grader: Grader, base_seed: int, workers: int
-) -> Iterator[Trial]:
+) -> Generator[Trial, None, None]:
     """Yield the trials as they end; raise RunStopped after too many outages in a row.
 
-    The threads are daemons: whoever interrupts does not wait for a model's time limit.
+    The threads are daemons: whoever interrupts does not wait for a model's time limit. They
+    are at most one answer each ahead of what is kept.
     """
-    waiting = iter(due)
-    taking = threading.Lock()
+    waiting, taking = iter(due), threading.Lock()
     ended: queue.SimpleQueue[Trial | BaseException] = queue.SimpleQueue()
-    stopping = threading.Event()
+    room, stopping = threading.Semaphore(2 * workers), threading.Event()
 
     def work() -> None:
-        while not stopping.is_set():
+        while room.acquire() and not stopping.is_set():
             with taking:
                 turn = next(waiting, None)
             if turn is None:
@@ -165,12 +167,15 @@ def _asked(
                 ended.put(error)
                 return
 
-    for _ in range(min(workers, len(due))):
+    for _ in range(workers):
         threading.Thread(target=work, daemon=True).start()
     try:
-        yield from _until_down(ended.get() for _ in due)
+        for trial in _until_down(ended.get() for _ in due):
+            yield trial
+            room.release()
     finally:
         stopping.set()
+        room.release(workers)
 
 
 def _one(turn: Turn, agent: Agent, grader: Grader, base_seed: int) -> Trial:
@@ -195,10 +200,16 @@ def _until_down(ended: Iterable[Trial | BaseException]) -> Iterator[Trial]:
             )
 
 
+def share_unjudged(trials: Sequence[Trial]) -> float:
+    """Return the share of trials without a grade, 0 of none."""
+    unjudged = sum(one.grade is Grade.UNJUDGED for one in trials)
+    return unjudged / len(trials) if trials else 0.0
+
+
 def require_judged(trials: Sequence[Trial], max_unjudged: float) -> None:
     """Raise TooManyUnjudged where more than this share got no grade."""
-    unjudged = sum(one.grade is Grade.UNJUDGED for one in trials)
-    if trials and unjudged / len(trials) > max_unjudged:
+    if share_unjudged(trials) > max_unjudged:
+        unjudged = sum(one.grade is Grade.UNJUDGED for one in trials)
         outages = sum(bool(one.answer.outage) for one in trials)
         raise TooManyUnjudged(
             f"{unjudged} of {len(trials)} answers are unjudged ({outages} by an outage), at most "

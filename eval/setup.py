@@ -6,10 +6,11 @@ stand in no repr and in nothing that is recorded.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,6 +92,7 @@ class AgentSettings:
             "tools_digest": digest_of_file(self.tools),
             "tool_valves": sorted(self.tool_valves),
             "system": mask_through(self.system),
+            "system_digest": hashlib.sha256(self.system.encode()).hexdigest()[:12],
         }
 
 
@@ -158,8 +160,6 @@ def _valves(text: str) -> dict[str, Any]:
 
 def digest_of_file(path: Path | None) -> str:
     """Return the first 12 digits of a file's sha256, empty for none; raise LessonsError."""
-    import hashlib
-
     if path is None:
         return ""
     try:
@@ -243,8 +243,3 @@ def _opened(database: Path) -> Iterator[sqlite3.Connection]:
         raise LessonsError(f"{database} cannot be read: {error}") from None
     with closing(connection):
         yield connection
-
-
-def same_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> Sequence[str]:
-    """Return the names under which two records differ."""
-    return [name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
