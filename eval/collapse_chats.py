@@ -1,0 +1,128 @@
+"""Answers of an evaluation as chats that Open WebUI hands to a filter's outlet."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from lessons_loop.eval.question_set import EvalQuestion
+from lessons_loop.eval.trials import Answer, ToolCall
+from lessons_loop.filter.embed import Embedder, Purpose
+from lessons_loop.filter.lessons_filter import Filter, tick
+
+SETTLE_SECONDS = 120.0
+CAP = 10**6
+Body = dict[str, Any]
+
+
+class Chat(NamedTuple):
+    """One finished chat of one user."""
+
+    question: EvalQuestion
+    answer: Answer
+    user: str
+    name: str
+
+
+class Distiller(NamedTuple):
+    """Where the filter's distilling model is."""
+
+    url: str
+    model: str
+
+
+async def learn_from(
+    chats: list[Chat], store: str, domain: str, distiller: Distiller, embedder: Embedder
+) -> int:
+    """Give chats to a real filter, question first; return how many candidates came of them."""
+    plugin = Filter()
+    plugin.valves = Filter.Valves(
+        store=store,
+        domains=domain,
+        distill_enabled=True,
+        distill_url=distiller.url,
+        distill_model=distiller.model,
+        distill_daily_cap=CAP,
+        distill_user_daily_cap=CAP,
+    )
+    request = host_request(embedder)
+    for chat in chats:
+        account, metadata = {"id": chat.user}, {"chat_id": chat.name, "user_id": chat.user}
+        asked = {"model": "chat-model", "messages": list(chat.question.messages)}
+        await plugin.inlet(asked, account, metadata, request)
+        await plugin.outlet(finished_chat(chat), account, metadata, request)
+        await plugin.worker.settle(SETTLE_SECONDS)
+    emitted = plugin.backend.learner.counts["emitted"] if plugin.backend else 0
+    await _closed(plugin)
+    return emitted
+
+
+def finished_chat(chat: Chat) -> Body:
+    """Return the outlet's body of a chat that ended with this answer."""
+    asked = [
+        {**message, "id": f"{chat.name}-{place}", "timestamp": 1}
+        for place, message in enumerate(chat.question.messages)
+    ]
+    output = [
+        part
+        for place, call in enumerate(chat.answer.calls)
+        for part in _call_parts(call, f"{chat.name}-call-{place}")
+    ]
+    said = {"type": "message", "content": [{"type": "output_text", "text": chat.answer.text}]}
+    answer = {
+        "id": f"{chat.name}-answer",
+        "role": "assistant",
+        "content": chat.answer.text,
+        "output": [*output, said],
+        "finish_reason": "stop",
+        "timestamp": 1,
+    }
+    return {
+        "model": "chat-model",
+        "messages": [*asked, answer],
+        "filter_ids": [],
+        "chat_id": chat.name,
+        "session_id": "session",
+        "id": f"{chat.name}-answer",
+    }
+
+
+def _call_parts(call: ToolCall, ident: str) -> tuple[Body, Body]:
+    asked = {
+        "type": "function_call",
+        "call_id": ident,
+        "name": call.tool,
+        "arguments": call.arguments,
+        "status": "completed",
+    }
+    given = {
+        "type": "function_call_output",
+        "call_id": ident,
+        "output": [{"type": "input_text", "text": call.result}],
+        "status": "failed" if call.failed else "completed",
+    }
+    return asked, given
+
+
+def host_request(embedder: Embedder) -> Any:
+    """Return what the filter uses of a request: the host's embedding function."""
+
+    async def function(texts: list[str], prefix: str | None = None) -> list[list[float]]:
+        rows = await asyncio.to_thread(embedder.embed, texts, Purpose.QUERY)
+        return [[float(value) for value in row] for row in rows]
+
+    return SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(EMBEDDING_FUNCTION=function)))
+
+
+async def _closed(plugin: Filter) -> None:
+    """End the plugin as a stopping server does, everything it knows in staging."""
+    if plugin.backend is not None:
+        await plugin.worker.settle(SETTLE_SECONDS)
+        await tick(plugin)
+        await plugin.backend.close()
+    if plugin.timer is not None:
+        plugin.timer.cancel()
+        with suppress(asyncio.CancelledError):
+            await plugin.timer
