@@ -8,10 +8,12 @@ from lessons_loop.eval import (
     distill_command,
     gate_command,
     history_command,
+    lesson_command,
     neardup_command,
     recall_command,
     report_command,
 )
+from lessons_loop.promote.proving import Prover, register_prover
 
 
 def register(app: typer.Typer) -> typer.Typer:
@@ -27,11 +29,20 @@ def register(app: typer.Typer) -> typer.Typer:
     distill_command.register(group)
     gate_command.register(group)
     history_command.register(group)
+    lesson_command.register(group)
     neardup_command.register(group)
     recall_command.register(group)
     report_command.register(group)
     app.add_typer(group)
+    register_prover(_prover)
     return group
+
+
+def _prover(questions: str) -> Prover:
+    """Return what proves a batch on these questions; raise LessonsError."""
+    from lessons_loop.eval.prover import make_prover
+
+    return make_prover(questions)
 
 
 def _group() -> None:
