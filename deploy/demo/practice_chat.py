@@ -1,10 +1,10 @@
 """The practice model as a chat partner: question to query, query result to answer.
 
 A script, not a language model: it knows six classes of questions on the demo
-data. Without advice it starts with the naive query (a text match on what people
-typed); it uses the governed columns only where their names stand in the system
-message (a recalled lesson) or in a describe_tables result of the same chat. It
-keeps no state between requests.
+data, and those of the tables in `practice_classes`. Without advice it starts with
+the naive query (a text match on what people typed); it uses the governed columns
+only where their names stand in the system message (a recalled lesson) or in a
+describe_tables result of the same chat. It keeps no state between requests.
 """
 
 from __future__ import annotations
@@ -14,6 +14,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lessons_loop.deploy.demo.practice_classes import (
+    Fitting,
+    class_answer,
+    class_query,
+    find_class,
+    serial_digits,
+)
 from lessons_loop.deploy.demo.practice_options import wrong_result
 from lessons_loop.deploy.demo.practice_queries import SIGNATURE, Question, answer, query
 
@@ -25,8 +32,6 @@ SELF = (
     "SN-004711 over the trailing 12 months; open work orders of SN-004711; when was SN-004711 "
     "last serviced; which model is SN-004711; machines at Hafenbecken; how many hydraulic leaks."
 )
-_SERIAL = re.compile(r"\bs/?n[\s_:#-]*([0-9o]{1,6})\b", re.IGNORECASE)
-_NUMBER = re.compile(r"(?<![\d.,-])(\d{4,6})(?![\d.,-]*\d)")
 _IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)+")
 _SITE = re.compile(
     r"\b(?:at|in|on|am|auf|of)\s+(?:the\s+)?(?:site\s+)?([A-ZÄÖÜ][\w' ]*?)\s*(?:[?.,!]|$)"
@@ -60,26 +65,47 @@ class Past(NamedTuple):
 def next_step(messages: Sequence[Any], tools: Sequence[str], wrong: bool = False) -> Step:
     """Return the next step of a chat, from nothing but the request; `wrong` misreads results."""
     run_sql, describe = _offered(tools, "run_sql"), _offered(tools, "describe_tables")
-    asked = find_question(messages)
+    asked = find_class(_spoken(messages)) or find_question(messages)
+    if isinstance(asked, Fitting) and not asked.kind.naive:
+        return Step(f"{asked.kind.wrong if wrong else asked.kind.say} {SIGNATURE}")
     if asked is None or not run_sql:
         return Step(SELF)
     past = past_calls(messages)
     if not past or (past[-1].tool == describe and not _failed(past[-1].result)):
-        arguments = json.dumps({"sql": query(asked, known_names(messages))})
-        return Step(tool=run_sql, arguments=arguments)
+        return Step(tool=run_sql, arguments=json.dumps({"sql": _query(asked, messages, past)}))
     if not _failed(past[-1].result):
         result = past[-1].result
-        return Step(answer(asked, wrong_result(result) if wrong else result))
+        return Step(_answer(asked, wrong_result(result) if wrong else result))
     described = any(call.tool == describe for call in past)
     if describe and not described and len(past) < CALL_LIMIT:
         return Step(tool=describe, arguments="{}")
     return Step(f"I could not find that out: the data server said {past[-1].result} {SIGNATURE}")
 
 
+def _query(asked: Fitting | Question, messages: Sequence[Any], past: Sequence[Past]) -> str:
+    if isinstance(asked, Question):
+        return query(asked, known_names(messages))
+    told = "\n".join(_system(messages))
+    return class_query(asked, told, looked=bool(past))
+
+
+def _answer(asked: Fitting | Question, result: str) -> str:
+    if isinstance(asked, Question):
+        return answer(asked, result)
+    return f"{class_answer(asked, result)} {SIGNATURE}"
+
+
+def _spoken(messages: Sequence[Any]) -> list[str]:
+    return [text_of(m.get("content")) for m in _dicts(messages) if m.get("role") == "user"]
+
+
+def _system(messages: Sequence[Any]) -> list[str]:
+    return [text_of(m.get("content")) for m in _dicts(messages) if m.get("role") == "system"]
+
+
 def find_question(messages: Sequence[Any]) -> Question | None:
     """Return the last question; "and SN-000815?" or "is it in use?" lean on the one before."""
-    spoken = [text_of(m.get("content")) for m in _dicts(messages) if m.get("role") == "user"]
-    recent = spoken[:-4:-1]
+    recent = _spoken(messages)[:-4:-1]
     if not recent or not (_topic(recent[0]) or _subject("", recent[0])):
         return None
     topic = next(filter(None, map(_topic, recent)), "")
@@ -101,15 +127,14 @@ def _subject(topic: str, text: str) -> str:
     if topic == "site":
         site = _SITE.search(text)
         return site.group(1) if site else ""
-    serial = _SERIAL.search(text) or _NUMBER.search(text)
-    return f"SN-{serial.group(1).upper().replace('O', '0'):0>6}" if serial else ""
+    digits = serial_digits(text)
+    return f"SN-{digits:0>6}" if digits else ""
 
 
 def known_names(messages: Sequence[Any]) -> set[str]:
     """Return the identifiers told by system messages and describe_tables results."""
-    told = [m for m in _dicts(messages) if m.get("role") in ("system", "tool")]
-    texts = [text_of(m.get("content")) for m in told if m.get("role") == "system"]
-    texts += [text for m in told if (text := text_of(m.get("content"))).startswith('{"tables"')]
+    results = [text_of(m.get("content")) for m in _dicts(messages) if m.get("role") == "tool"]
+    texts = _system(messages) + [text for text in results if text.startswith('{"tables"')]
     return {name for text in texts for name in _IDENTIFIER.findall(text)}
 
 
