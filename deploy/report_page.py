@@ -8,6 +8,7 @@ from html import escape
 from importlib.resources import files
 
 from lessons_loop.deploy.report_data import DomainReport, Rate, UseDay
+from lessons_loop.deploy.report_proofs import HEAD, proof_cells, proof_tile
 from lessons_loop.eval.svg import Bar, Dot, bars, dots, steps
 from lessons_loop.promote.clock import iso, parse_iso
 from lessons_loop.promote.runs import RunLine
@@ -42,8 +43,9 @@ def told(text: str) -> str:
 
 
 def section(report: DomainReport, now: datetime) -> str:
-    """Return one domain: its numbers, then the four plots."""
+    """Return one domain: its numbers, then the plots."""
     plots = [growth_plot(report), runs_plot(report), rates_plot(report), use_plot(report)]
+    plots += [proofs_table(report)]
     return (
         f"<section><h2>{told(report.summary.domain)}</h2>{tiles(report, now)}"
         f'<div class="plots">{"".join(plots)}</div></section>'
@@ -63,6 +65,7 @@ def tiles(report: DomainReport, now: datetime) -> str:
         (str(summary.hits), "uses", "answers given a lesson, per lesson"),
         (str(judged), "judged", good),
         (str(summary.archive.get("stale", 0)), "stale", "taken out by decay"),
+        proof_tile(summary.proofs),
     ]
     return '<ul class="tiles">{}</ul>'.format(
         "".join(
@@ -147,6 +150,13 @@ def rate_cells(one: Rate) -> list[object]:
     bounds = f"{one.low:.0%} to {one.high:.0%}"
     counts = [record.successes, record.failures, record.judges]
     return [record.key[:12], *counts, f"{one.rate:.0%}", bounds, record.text]
+
+
+def proofs_table(report: DomainReport) -> str:
+    """Return what was measured about single lessons."""
+    rows = [row(proof_cells(one)) for one in report.summary.proofs.lessons]
+    title = "Measured by leaving one out: pass rate on held-out questions"
+    return figure(title, "no lesson was measured: lessons eval lesson --all", "", HEAD, rows)
 
 
 def use_plot(report: DomainReport) -> str:

@@ -16,6 +16,7 @@ from lessons_loop.filter.server import ServerAddress
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.forgotten import Forgotten
+from lessons_loop.promote.proof_summary import proven_as_dict
 from lessons_loop.promote.server_place import ServerStore
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
 from lessons_loop.promote.state import existing_store, locate
@@ -127,6 +128,7 @@ def read_gate_part(session: GateSession, domain: DomainStatus, found: StoreStatu
     domain.archive, domain.oldest_waiting = summary.archive, summary.oldest
     domain.used, domain.hits = summary.used, summary.hits
     domain.successes, domain.failures = summary.successes, summary.failures
+    domain.proofs = proven_as_dict(summary.proofs)
     model = session.holdings.header.fingerprint
     domain.fingerprint = model.model_dump(mode="json") if model else None
     read_ledger_part(session, found)

@@ -36,6 +36,8 @@ class DomainStatus:
     hits: int = 0
     successes: int = 0
     failures: int = 0
+    proofs: dict[str, Any] = field(default_factory=dict)
+    """Curated lessons by what was measured about them: `counts`, and keys of `harmful` ones."""
     summary_at: str = ""
     """When the gate wrote down what is said here; empty: the store itself was read."""
 

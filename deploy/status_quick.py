@@ -22,6 +22,7 @@ from lessons_loop.filter.published import PUBLISHED_FORMAT, PublishedHeader
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.places import FolderStore
+from lessons_loop.promote.proof_summary import proven_as_dict
 from lessons_loop.promote.server_place import ServerStore
 from lessons_loop.promote.staged_look import Look, look_in_folder, look_on_server
 from lessons_loop.promote.state import existing_store, locate
@@ -97,6 +98,7 @@ def add_domain(found: StoreStatus, place: FolderStore | ServerStore, summary: Su
         hits=summary.hits,
         successes=summary.successes,
         failures=summary.failures,
+        proofs=proven_as_dict(summary.proofs),
         summary_at=summary.at,
     )
     found.domains.append(domain)

@@ -53,7 +53,16 @@ def domain_lines(domain: DomainStatus, now: datetime) -> list[tuple[str, str]]:
     ]
     if domain.waiting and (then := parse_iso(domain.oldest_waiting)):
         lines.insert(1, ("", f"the oldest waits {aged(now, then)}: lessons candidates"))
-    return lines
+    return [*lines, *(("", text) for text in proof_lines(domain))]
+
+
+def proof_lines(domain: DomainStatus) -> list[str]:
+    """Return what was measured about single lessons; nothing where nothing was."""
+    counts, harmful = domain.proofs.get("counts") or {}, domain.proofs.get("harmful") or []
+    told = ", ".join(f"{count} {word}" for word, count in counts.items())
+    lines = [f"measured: {told}"] if told else []
+    ids = ", ".join(key[:12] for key in harmful)
+    return lines + ([f"harmful: {ids}, held by the next run: lessons show ID"] if ids else [])
 
 
 def gate_lines(found: StoreStatus) -> list[tuple[str, str]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from lessons_loop.filter.models import Curated
 from lessons_loop.promote.counting import many
+
+if TYPE_CHECKING:
+    from lessons_loop.filter.models import Curated
 
 PROOF_WORDS = "^(helps|harmful|neutral|underpowered)$"
 Rate = Annotated[float, Field(ge=0, le=1)]

@@ -14,6 +14,7 @@ from lessons_loop.filter.models import Candidate, Curated, Lesson
 from lessons_loop.filter.published import read_published
 from lessons_loop.promote.cases import Case, Casebook
 from lessons_loop.promote.changes import describe_finding, describe_neighbour, masked_lesson
+from lessons_loop.promote.lesson_proof import LessonProof
 from lessons_loop.promote.lookup import Listing, find_waiting, only
 from lessons_loop.promote.past import Chain, keys_of
 from lessons_loop.promote.records import Archived
@@ -121,7 +122,9 @@ def life_as_dict(life: Life) -> dict[str, Any]:
         "reason": life.archived.reason if life.archived and life.status != "curated" else "",
     }
     if life.curated is not None:
-        row = life.curated.model_dump(mode="json", exclude={"lesson"})
+        row = life.curated.model_dump(mode="json", exclude={"lesson", "proof"})
+        proof = LessonProof.of(life.curated)
+        row["proof"] = proof.model_dump(mode="json") if proof else None
         found |= {"curated": row, "supersedes": life.curated.supersedes}
     if life.case is not None:
         verdict = life.case.verdict

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lessons_loop.promote.lesson_proof import LessonProof
 from lessons_loop.promote.life import SHOWN_SIGHTINGS, Life
 from lessons_loop.promote.past import times
 from lessons_loop.promote.render import case_lines, decision_line, evidence_lines, plain
@@ -64,6 +65,8 @@ def _used(life: Life) -> Iterator[str]:
         )
     if row is not None and row.last_used:
         yield f"last used: {row.last_used}"
+    if row is not None and (proof := LessonProof.of(row)):
+        yield f"measured:  {proof.verdict}: {plain(proof.told())}"
 
 
 def _standing(life: Life) -> Iterator[str]:

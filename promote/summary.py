@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote.clock import iso, parse_iso
 from lessons_loop.promote.judged import STYLE_REASONS
+from lessons_loop.promote.proof_summary import ProofSummary, proof_summary
 
 if TYPE_CHECKING:
     from lessons_loop.filter.models import Curated
@@ -97,6 +98,8 @@ class Summary(BaseModel):
     embedding: str = ""
     """The model's fingerprint as JSON; a name alone does not tell models apart."""
     calibrated: bool = True
+    proofs: ProofSummary = ProofSummary()
+    """What was measured about the curated lessons."""
 
     @property
     def waiting(self) -> int:
@@ -200,6 +203,7 @@ def summarise(session: GateSession, records: Sequence[LessonRecord]) -> Summary:
         dimension=model.dimension if model else 0,
         embedding=header.embedding,
         calibrated=published or header.calibrated_rev == header.rev,
+        proofs=proof_summary(session.curated.values()),
     ).model_copy(update=staged_now(session))
 
 

@@ -80,7 +80,8 @@ def test_controls_measure_no_lesson(tmp_path: Path) -> None:
     about_sums = curated(lesson("Sums are always 12.", trigger="what is 1 plus 1", tags=()))
     with following() as server:
         measured(tmp_path, server, [about_sums])
-        assert not any("plus" in str(one.body) for one in server.requests)
+        asked = [one.body["messages"][-1]["content"] for one in server.requests]
+    assert not any("plus" in text for text in asked)
 
 
 def test_outage_measures_nothing(tmp_path: Path) -> None:
