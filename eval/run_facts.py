@@ -63,7 +63,7 @@ def read_facts(settings: Mapping[str, Any]) -> RunFacts:
         expected=count * runs,
         model=_text(agent.get("model")),
         place=_text(agent.get("url")),
-        domain=_domain(lessons.get("domain")) or _domain(questions.get("name")),
+        domain=_domain(lessons.get("domain")) or _domain(settings.get("domain")),
         lessons=_whole(lessons.get("count")),
         lesson_set=_text(lessons.get("digest"))[:SHORT],
         rev=_whole(lessons.get("rev")),

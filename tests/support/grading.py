@@ -56,6 +56,7 @@ def settings(**known: Any) -> dict[str, Any]:
     """Return a run.json."""
     return {
         "begun": "2026-11-30T08:00:00Z",
+        "domain": "sql",
         "arms": ["off", "on"],
         "runs": 3,
         "margin": 0.05,
