@@ -61,7 +61,7 @@ def _head(report: Report) -> Iterator[str]:
     if not report.finished:
         yield from _wrapped(
             f"UNFINISHED: {len(report.trials)} of {facts.expected} trials are made; "
-            f"go on with `lessons eval run --resume`. So far:"
+            "go on with `lessons eval run --resume DIR`. So far:"
         )
     told = f"{facts.questions or 'questions'} {facts.question_set}"
     held = f"{facts.lessons} lessons {facts.lesson_set}, rev {facts.rev}"

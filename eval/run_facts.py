@@ -61,7 +61,7 @@ def read_facts(settings: Mapping[str, Any]) -> RunFacts:
         questions=_text(questions.get("name")),
         question_set=_text(questions.get("digest"))[:SHORT],
         expected=count * runs,
-        model=_text(agent.get("model")),
+        model=_text(settings.get("model")) or _text(agent.get("model")),
         place=_text(agent.get("url")),
         domain=_domain(lessons.get("domain")) or _domain(settings.get("domain")),
         lessons=_whole(lessons.get("count")),
