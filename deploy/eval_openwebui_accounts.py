@@ -8,7 +8,7 @@ signs the first out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ from lessons_loop.eval.trials import Arm
 ACCOUNTS = {
     Arm.OFF: ("Lessons evaluation, off", "lessons-eval-off@lessons-loop.invalid"),
     Arm.ON: ("Lessons evaluation, on", "lessons-eval-on@lessons-loop.invalid"),
+    Arm.PLACEBO: ("Lessons evaluation, placebo", "lessons-eval-placebo@lessons-loop.invalid"),
 }
 """Name and address; `.invalid` belongs to nobody."""
+PAIR = (Arm.OFF, Arm.ON)
 REFUSALS = {
     403: "password sign-in is off (ENABLE_PASSWORD_AUTH), the evaluation accounts need it:"
     " switch it on for the run, or use the harness agent (--agent-url)",
@@ -44,14 +46,22 @@ def signed_in_admin(client: OpenWebUI, email: str, password: str) -> OpenWebUI:
     return client
 
 
-def open_accounts(admin: OpenWebUI, state: Path, plugin: str) -> dict[Arm, OpenWebUI]:
-    """Return both accounts signed in, their valves set; raise OpenWebUIError, StartError."""
+def open_accounts(
+    admin: OpenWebUI, state: Path, plugin: str, arms: Sequence[Arm] = PAIR
+) -> dict[Arm, OpenWebUI]:
+    """Return the accounts signed in, their valves set; raise OpenWebUIError, StartError."""
     state.mkdir(parents=True, exist_ok=True)
     password = kept_secret(state / PASSWORD_FILE, PASSWORD_BYTES)
-    found = {arm: open_account(admin, arm, password) for arm in ACCOUNTS}
-    for arm, client in found.items():
-        set_valves(client, plugin, use_lessons=arm is Arm.ON)
+    found = {arm: open_account(admin, arm, password) for arm in arms}
+    give_lessons(found, plugin, Arm.ON)
     return found
+
+
+def give_lessons(accounts: Mapping[Arm, OpenWebUI], plugin: str, to: Arm) -> None:
+    """Let one account have a plugin's lessons, and nothing be learned from any of them."""
+    for arm, client in accounts.items():
+        values = {"use_lessons": arm is to, "contribute": False, "show_lessons": True}
+        client.set_user_valves(plugin, values)
 
 
 def open_account(admin: OpenWebUI, arm: Arm, password: str) -> OpenWebUI:
@@ -78,12 +88,6 @@ def find_user(admin: OpenWebUI, email: str) -> Mapping[str, Any] | None:
     """Return the user of this address, None where there is none; raise OpenWebUIError."""
     found = admin.ask("GET", f"/api/v1/users/?query={email}")
     return next((user for user in found["users"] if user.get("email") == email), None)
-
-
-def set_valves(client: OpenWebUI, plugin: str, *, use_lessons: bool) -> None:
-    """Set an account's own switches: it sees its lessons, and nothing is learned from it."""
-    values = {"use_lessons": use_lessons, "contribute": False, "show_lessons": True}
-    client.set_user_valves(plugin, values)
 
 
 class WrongPassword(OpenWebUIError):
