@@ -64,6 +64,7 @@ class Wish:
 def run_eval_demo(wish: Wish) -> None:
     """Run it all and print the verdict; raise LessonsError, TooManyUnjudged last of all."""
     from lessons_loop.eval.eval_report import finish_run
+    from lessons_loop.eval.saying import sentence
 
     options = wish.options
     questions = read_question_set(questions_folder(options.questions))
@@ -80,7 +81,8 @@ def run_eval_demo(wish: Wish) -> None:
     if wish.as_json:
         typer.echo(folder.report_json.read_text("utf-8"))
     else:
-        say([*report.lines(), f"page: {folder.report_html}", f"JSON: {folder.report_json}"])
+        first = [sentence(report.primary)] if report.primary else []
+        say([*first, f"page: {folder.report_html}", "", *report.lines()])
     if wish.open_page and not wish.as_json and may_open(sys.stdout.isatty(), dict(os.environ)):
         webbrowser.open(folder.report_html.resolve().as_uri())
     require_judged(trials, options.max_unjudged)
@@ -114,6 +116,7 @@ def evaluation(
         margin=options.margin,
         max_unjudged=options.max_unjudged,
         quiet=wish.as_json,
+        goes_on="lessons eval demo (with the same options) --out",
     )
 
 

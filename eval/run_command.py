@@ -63,7 +63,7 @@ def _judge_by_hand(judge: Callable[[RunFolder, QuestionSet], None], wish: Evalua
     try:
         judge(wish.folder, wish.plan.questions)
     except KeyboardInterrupt:
-        print(f"lessons: go on grading with {go_on(wish.folder)}", file=sys.stderr)
+        print(f"lessons: go on grading with {go_on(wish)}", file=sys.stderr)
         raise
 
 
@@ -77,20 +77,20 @@ def _asked(wish: Evaluation) -> list[Trial]:
             )
     except RunStopped as error:
         line.end()
-        raise RunStopped(f"{error}; go on with {go_on(folder)}") from None
+        raise RunStopped(f"{error}; go on with {go_on(wish)}") from None
     except KeyboardInterrupt:
         line.end()
         done = len(folder.trials())
         told = f"interrupted, {done} of {wish.plan.total} answers are kept: go on with"
-        print(f"lessons: {told} {go_on(folder)}", file=sys.stderr)
+        print(f"lessons: {told} {go_on(wish)}", file=sys.stderr)
         raise
     finally:
         line.end()
 
 
-def go_on(folder: RunFolder) -> str:
+def go_on(wish: Evaluation) -> str:
     """Return the command that finishes a run."""
-    return f"`lessons eval run --resume {folder.path}`"
+    return f"`{wish.goes_on} {wish.folder.path}`"
 
 
 def _recalled(wish: Evaluation) -> dict[str, tuple[Curated, ...]]:

@@ -67,6 +67,8 @@ class Evaluation:
     """What is said goes to stderr: stdout is for JSON."""
     judged_later: Callable[[RunFolder, QuestionSet], None] | None = None
     """Grades by hand what is left, once all is asked."""
+    goes_on: str = "lessons eval run --resume"
+    """The command that finishes it, up to the folder."""
 
 
 def record_of(
