@@ -103,7 +103,7 @@ def eval_figures(repetitions: int = 100, intervals: int = 1000) -> list[Figure]:
     """Return the figures; each line's runs are its repetitions."""
     lift = smallest_visible_lift(QUESTIONS, TOPICS, RUNS)
     figures = [
-        _one(f"A/A, error rate {rate:.0%}: no verdict", undecided_of(repetitions, rate),
+        _one(f"A/A, errors {rate:.0%}: neither", undecided_of(repetitions, rate),
              repetitions, ">= 93 of 100")
         for rate in ERROR_RATES
     ]  # fmt: skip

@@ -18,7 +18,7 @@ from lessons_loop.eval.pairs import Effect, Pair, pairs_of
 from lessons_loop.eval.power import NEVER, smallest_visible_lift
 from lessons_loop.eval.run_facts import RunFacts, read_facts
 from lessons_loop.eval.run_folder import OtherRun, RunFolder
-from lessons_loop.eval.stats import Comparison, compare
+from lessons_loop.eval.stats import Comparison, compare, lift_of
 from lessons_loop.eval.trials import Arm, Grade, Trial
 from lessons_loop.promote.clock import iso, utc_now
 from lessons_loop.promote.files import write_atomic
@@ -58,6 +58,25 @@ class QuestionRow:
         return self.pair.effect if self.pair else None
 
 
+class Asked(NamedTuple):
+    """A question as the run kept it."""
+
+    text: str
+    """Each turn on a line of its own."""
+    covered: bool = False
+    """Whether seeds are said to help with it."""
+
+
+class Part(NamedTuple):
+    """On against off over a part of the questions proper."""
+
+    name: str
+    questions: int
+    lift: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True)
 class Report:
     """A run, compared."""
@@ -74,7 +93,7 @@ class Report:
     rows: tuple[QuestionRow, ...]
     smallest_lift: float
     """Least lift seen in 80 of 100 such runs, as stated before the run; 1: none."""
-    texts: dict[str, str]
+    asked: dict[str, Asked]
     """Questions by id, where the run kept them."""
     history: HistoryLines
     """What earlier runs of the domain found."""
@@ -110,6 +129,18 @@ class Report:
         found = [row for row in self.rows if row.effect is effect and not row.control]
         return sorted(found, key=lambda row: not (row.pair and row.pair.consistent))
 
+    def parts(self) -> list[Part]:
+        """Return the lift on questions that seeds cover and on the others; [] where all are one."""
+        pairs = [row.pair for row in self.rows if row.pair and not row.control]
+        named: dict[str, list[Pair]] = {"covered by seeds": [], "not covered": []}
+        for pair in pairs:
+            kept = self.asked.get(pair.question)
+            named["covered by seeds" if kept and kept.covered else "not covered"].append(pair)
+        if not all(named.values()):
+            return []
+        lifts = {name: lift_of(mine, self.facts.seed) for name, mine in named.items()}
+        return [Part(name, len(named[name]), lift, *span) for name, (lift, span) in lifts.items()]
+
     def lines(self) -> list[str]:
         """Return what people read, at most 80 columns wide."""
         from lessons_loop.eval.eval_report_text import report_lines
@@ -142,7 +173,7 @@ def read_report(folder: RunFolder, state: Path | None = None) -> Report:
         control_comparisons=tuple(_compared(trials, arms, facts, control=True)),
         rows=tuple(_rows(trials)),
         smallest_lift=_computed_lift(trials, facts) if lift is None else lift,
-        texts=read_texts(folder.path / "questions.json"),
+        asked=read_asked(folder.path / "questions.json"),
         history=_history(folder.path.absolute(), facts, state),
     )
 
@@ -178,12 +209,15 @@ def history_line(report: Report, kind: str = "run", at: str = "") -> HistoryLine
     return HistoryLine.model_validate(told | known | bounds)
 
 
-def read_texts(path: Path) -> dict[str, str]:
-    """Return the questions a run kept, each turn on a line of its own; none is no error."""
+def read_asked(path: Path) -> dict[str, Asked]:
+    """Return the questions a run kept; none is no error."""
     try:
         found = json.loads(path.read_text("utf-8"))
         return {
-            str(name): "\n".join(f"{one['role']}: {one['content']}" for one in row["messages"])
+            str(name): Asked(
+                "\n".join(f"{one['role']}: {one['content']}" for one in row["messages"]),
+                bool(row.get("covers")),
+            )
             for name, row in found.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

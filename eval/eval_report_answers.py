@@ -14,6 +14,8 @@ from lessons_loop.promote.masking import mask_through
 
 ANSWER = 1500
 """Characters of an answer that are shown."""
+ANSWERS = 24
+"""Answers of a question that are shown; the run's files hold all."""
 CALL = 400
 """Characters of a tool call and of its result."""
 ORDER = (Effect.BROKEN, Effect.FAILS_ANYWAY, Effect.UNDECIDED, None, Effect.FIXED)
@@ -26,8 +28,14 @@ def answers_section(report: Report) -> str:
     for one in report.trials:
         trials.setdefault(one.question, []).append(one)
     rows = sorted(report.rows, key=lambda row: (_rank(row), row.id))
-    body = "".join(_question(row, trials[row.id], report.texts.get(row.id, "")) for row in rows)
+    body = "".join(_question(row, trials[row.id], text_of(report, row)) for row in rows)
     return f"<section><h2>Questions and answers</h2>{body}</section>"
+
+
+def text_of(report: Report, row: QuestionRow) -> str:
+    """Return the question, empty where the run kept none."""
+    kept = report.asked.get(row.id)
+    return kept.text if kept else ""
 
 
 def _rank(row: QuestionRow) -> int:
@@ -48,7 +56,10 @@ def _question(row: QuestionRow, trials: list[Trial], text: str) -> str:
 
 def _answers(trials: list[Trial]) -> Iterator[str]:
     order = [*dict.fromkeys(one.arm for one in trials)]
-    for one in sorted(trials, key=lambda trial: (order.index(trial.arm), trial.run)):
+    if len(trials) > ANSWERS:
+        yield f"<p>The first {ANSWERS} of {len(trials)} answers.</p>"
+    by_run = sorted(trials, key=lambda trial: (trial.run, order.index(trial.arm)))[:ANSWERS]
+    for one in sorted(by_run, key=lambda trial: (order.index(trial.arm), trial.run)):
         grade = f'<span class="tag {one.grade.value}">{one.grade.value}</span>'
         why = one.why if one.grade is not Grade.PASS else one.graded_by
         lessons = f", {len(one.answer.recalled)} lessons" if one.answer.recalled else ""

@@ -25,6 +25,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "settings": {name: _masked(value) for name, value in asdict(report.facts).items()},
         "smallest_visible_lift": report.smallest_lift,
         "verdict": primary.verdict if primary else None,
+        "parts": [part._asdict() for part in report.parts()],
         "said": [sentence(one) for one in report.comparisons],
         "arms": {arm.value: one.model_dump() for arm, one in report.arms.items()},
         "comparisons": [one.model_dump(mode="json") for one in report.comparisons],

@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 
 from lessons_loop.eval.arm_figures import ArmFigures
-from lessons_loop.eval.eval_report import QuestionRow, Report
+from lessons_loop.eval.eval_report import Part, QuestionRow, Report
 from lessons_loop.eval.pairs import Effect
-from lessons_loop.eval.saying import STAND_IN, bounds, few_topics, seen, sentence, share
+from lessons_loop.eval.saying import STAND_IN, bounds, few_topics, points, seen, sentence, share
 from lessons_loop.eval.stats import Comparison
 from lessons_loop.eval.trials import Arm
 from lessons_loop.filter.text import shorten
@@ -80,12 +80,20 @@ def _verdicts(report: Report) -> Iterator[str]:
     if not report.comparisons:
         yield "no verdict: one arm alone, nothing is compared"
     for number, found in enumerate(report.comparisons):
-        label = "VERDICT" if number == 0 and report.primary else "control"
+        label = "VERDICT" if number == 0 and report.primary else "also"
         yield from _wrapped(f"{label}: {sentence(found)}")
     if report.comparisons and (told := few_topics(report.comparisons[0])):
         yield from _wrapped(told)
+    for part in report.parts():
+        yield from _wrapped(part_line(part))
     if report.comparisons:
         yield from _wrapped(seen(report.smallest_lift))
+
+
+def part_line(part: Part) -> str:
+    """Return the lift on a part of the questions."""
+    between = f"95 %: {points(part.low)} to {points(part.high)}"
+    return f"{part.questions} questions {part.name}: {points(part.lift)} points ({between})"
 
 
 def _flips(report: Report) -> Iterator[str]:

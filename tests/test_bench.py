@@ -74,7 +74,7 @@ def test_gate_is_measured_in_small() -> None:
 
 def test_chance_coverage_and_power_are_measured() -> None:
     found = named(eval_figures(4, 4))
-    assert found["A/A, error rate 20%: no verdict"].limit == ">= 93 of 100"
+    assert found["A/A, errors 20%: neither"].limit == ">= 93 of 100"
     assert all(0 <= figure.low <= 100 for figure in found.values()) and len(found) == 6
 
 

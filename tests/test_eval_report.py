@@ -258,3 +258,17 @@ def test_plots_stay_inside_their_picture(rows: list[tuple[str, float, float]]) -
     for svg in (*drawn, rates_over_runs(spots, "n"), costs(bars, "n")):
         numbers = re.findall(r'(?:cx|cy|x|y|width)="(-?[\d.]+)"', svg)
         assert all(-1 <= float(one) <= 600 for one in numbers) and "nan" not in svg
+
+
+def test_questions_that_seeds_cover_are_told_apart(tmp_path: Path) -> None:
+    folder = run_on_disk(tmp_path / "r", HELPED, questions=expecting(HELPED))
+    kept = {f"q{n}": {"messages": [], "covers": ["hours"] if n < 20 else []} for n in range(44)}
+    (folder.path / "questions.json").write_text(json.dumps(kept))
+    report = read_report(folder)
+    assert [(part.questions, part.lift) for part in report.parts()] == [(20, 1.0), (12, -0.111111)]
+    assert any(line.startswith("20 questions covered by seeds: +100.0") for line in report.lines())
+
+
+def test_many_answers_of_a_question_are_cut(tmp_path: Path) -> None:
+    page = render_page(on_disk(tmp_path / "r", trials_of("q", off="+" * 40, on="+" * 40)))
+    assert "The first 24 of 80 answers" in page and page.count("<pre>") == 24
