@@ -13,6 +13,7 @@ import typer
 from lessons_loop.deploy import (
     audit_command,
     doctor_command,
+    eval_collapse_command,
     eval_demo_command,
     eval_run_command,
     install_command,
@@ -80,6 +81,10 @@ def up(
         str,
         typer.Option(help="openai:MODEL@URL, sentence-transformers:NAME_OR_FOLDER or none."),
     ] = "",
+    baseline: Annotated[
+        bool,
+        typer.Option("--baseline", help="Ask the sql questions before the seeds, and behind them."),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print where everything is as JSON, once it is ready.")
     ] = False,
@@ -94,7 +99,8 @@ def up(
     from lessons_loop.deploy.local import Options
     from lessons_loop.deploy.up import run_up
 
-    run_up(Options(data_dir, port, domain, seeds, embedding), as_json=as_json)
+    options = Options(data_dir, port, domain, seeds, embedding, baseline=baseline)
+    run_up(options, as_json=as_json)
 
 
 @app.command()
@@ -168,6 +174,7 @@ seed_commands.register(app)
 eval_group = eval_commands.register(app)
 eval_run_command.register(eval_group)
 eval_demo_command.register(eval_group)
+eval_collapse_command.register(eval_group)
 announce_waiting(app)  # last: it wraps what is registered by then
 
 if __name__ == "__main__":

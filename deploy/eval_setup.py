@@ -39,10 +39,10 @@ class DemoParts:
 
 
 @contextmanager
-def demo_parts(error_rate: float, seed: int) -> Iterator[DemoParts]:
+def demo_parts(error_rate: float, seed: int, *, bad_advice: bool = False) -> Iterator[DemoParts]:
     """Make a database, a seeded store and a practice model that errs; all go at the end.
 
-    Raises LessonsError.
+    With `bad_advice` the model distills harm. Raises LessonsError.
     """
     from lessons_loop.deploy.demo.practice_options import PracticeOptions
     from lessons_loop.eval.packaged import evaluation_embedder
@@ -50,7 +50,7 @@ def demo_parts(error_rate: float, seed: int) -> Iterator[DemoParts]:
     with demo_database() as database:
         store, embedder = str(database.with_name("store")), evaluation_embedder("")
         _seed(store, embedder)
-        with _practice_model(PracticeOptions(error_rate, seed)) as url:
+        with _practice_model(PracticeOptions(error_rate, seed, bad_advice)) as url:
             valves = {"database": str(database)}
             agent = AgentSettings(url, PRACTICE_MODEL, "", DEMO_TOOLS, valves, reference=database)
             yield DemoParts(agent, store, embedder)

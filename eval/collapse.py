@@ -1,9 +1,10 @@
 """The collapse test: a loop with a deliberately bad distiller, with the gate and without it.
 
-Each round the agent answers all questions with the lessons so far; a part of its chats, each
-held by two users, goes through the real filter, whose distiller proposes harm; then either the
-gate decides as an operator runs it unattended, or every candidate becomes curated. Requests
-keep their seeds over the rounds, so that only lessons make a difference.
+Each round the agent answers all questions with the lessons so far; chats about a part of them,
+each held by two users, go through the real filter, whose distiller proposes harm; then either
+the gate decides as an operator runs it unattended, or every candidate becomes curated. The gate
+proves its batches on questions no chat was about. Requests keep their seeds over the rounds,
+so that only lessons make a difference.
 Covered: filter, staging, gate, publishing and recall are the product's own code on real stores.
 Not covered: benefit: a script stands in for agent and distiller.
 """
@@ -23,7 +24,7 @@ from lessons_loop.eval.collapse_chats import Chat, Distiller, learn_from
 from lessons_loop.eval.question_set import EvalQuestion
 from lessons_loop.eval.setup import AgentSettings, open_agent, open_grader
 from lessons_loop.eval.shelf import copied_set
-from lessons_loop.eval.trials import Answer, Arm, Grade, trial_seed
+from lessons_loop.eval.trials import Agent, Answer, Arm, Grade, trial_seed
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.promote.cases import Casebook
 from lessons_loop.promote.changes import Resolution
@@ -39,6 +40,7 @@ from lessons_loop.promote.session import GateSettings, open_gate
 WORKERS = 4
 USERS = ("first-user", "second-user")
 """So many users the gate wants to see a lesson from."""
+DECISIONS = (Decision.PROMOTE, Decision.HOLD, Decision.REJECT)
 UNGATED = Verdict(
     Decision.PROMOTE, "no-gate", "everything is let in", Actor(kind="rule", name="no-gate")
 )
@@ -95,64 +97,72 @@ Step = Callable[[Round], None]
 
 def run_rounds(wish: Collapse, store: Path, decide: Decide, step: Step) -> list[Round]:
     """Return the start and each round of one store; raise LessonsError."""
-    rounds = [measured(wish, store, 0)]
-    step(rounds[0])
-    for number in range(1, wish.rounds + 1):
-        candidates = asyncio.run(
-            learn_from(
-                list(_chats(wish, store, number)),
-                str(store),
-                wish.domain,
-                wish.distiller,
-                wish.embedder,
+    rounds: list[Round] = []
+    emitted, batch = 0, Batch(Counter())
+    for number in range(wish.rounds + 1):
+        found = copied_set(str(store), wish.domain, None, wish.embedder)
+        with open_agent(wish.agent, found, None, wish.embedder) as agent:
+            passed, judged = measured(wish, agent)
+            chats = list(_chats(wish, agent, number + 1)) if number < wish.rounds else []
+        promoted, held, rejected = (batch.decisions[one] for one in DECISIONS)
+        rounds.append(
+            Round(
+                number,
+                passed,
+                judged,
+                len(found.lessons),
+                emitted,
+                promoted,
+                held,
+                rejected,
+                batch.proof,
             )
         )
-        batch = decide(wish, store)
-        counts = batch.decisions
-        found = measured(wish, store, number)._replace(
-            candidates=candidates,
-            promoted=counts[Decision.PROMOTE],
-            held=counts[Decision.HOLD],
-            rejected=counts[Decision.REJECT],
-            proof=batch.proof,
-        )
-        rounds.append(found)
-        step(found)
+        step(rounds[-1])
+        if number < wish.rounds:
+            where = (str(store), wish.domain, wish.distiller, wish.embedder)
+            emitted = asyncio.run(learn_from(chats, *where))
+            batch = decide(wish, store)
     return rounds
 
 
-def measured(wish: Collapse, store: Path, number: int) -> Round:
-    """Ask all questions with the lessons a store has now."""
+def measured(wish: Collapse, agent: Agent) -> tuple[int, int]:
+    """Return how many of all questions pass, and how many were judged."""
     grader = open_grader(wish.agent)
-    answers = _answers(wish, store, wish.questions, 0)
+    answers = _answers(wish, agent, wish.questions, 0)
     grades = [grader(*pair)[0] for pair in zip(wish.questions, answers, strict=True)]
-    judged = sum(grade is not Grade.UNJUDGED for grade in grades)
-    curated = len(copied_set(str(store), wish.domain, None, wish.embedder).lessons)
-    return Round(number, grades.count(Grade.PASS), judged, curated)
+    return grades.count(Grade.PASS), sum(one is not Grade.UNJUDGED for one in grades)
 
 
-def _chats(wish: Collapse, store: Path, number: int) -> Iterator[Chat]:
-    """Yield a part of the questions as chats of several users, answered with today's lessons."""
+def _chats(wish: Collapse, agent: Agent, number: int) -> Iterator[Chat]:
+    """Yield a part of the taught questions as chats of all users, answered with today's lessons."""
     chance = random.Random(f"{wish.seed} round {number}")
-    chosen = chance.sample(wish.questions, min(wish.chats, len(wish.questions)))
+    taught = split(wish.questions)[0]
+    chosen = chance.sample(taught, min(wish.chats, len(taught)))
     for place, user in enumerate(USERS):
-        answers = _answers(wish, store, chosen, 10 * number + place + 1)
+        answers = _answers(wish, agent, chosen, 10 * number + place)
         for question, answer in zip(chosen, answers, strict=True):
             if not answer.outage:
                 yield Chat(question, answer, user, f"round-{number}-{question.id}-{user}")
 
 
 def _answers(
-    wish: Collapse, store: Path, questions: Sequence[EvalQuestion], run: int
+    wish: Collapse, agent: Agent, questions: Sequence[EvalQuestion], run: int
 ) -> list[Answer]:
-    found = copied_set(str(store), wish.domain, None, wish.embedder)
-    with (
-        open_agent(wish.agent, found, None, wish.embedder) as agent,
-        ThreadPoolExecutor(WORKERS) as pool,
-    ):
-        seeds = [trial_seed(wish.seed, one.id, Arm.ON, run) for one in questions]
-        arms = [Arm.ON] * len(questions)
-        return list(pool.map(agent.answer, questions, arms, seeds))
+    seeds = [trial_seed(wish.seed, one.id, Arm.ON, run) for one in questions]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        return list(pool.map(agent.answer, questions, [Arm.ON] * len(questions), seeds))
+
+
+def split(
+    questions: Sequence[EvalQuestion],
+) -> tuple[tuple[EvalQuestion, ...], tuple[EvalQuestion, ...]]:
+    """Return the questions chats are about, and those held out for the proof: every other one.
+
+    Neighbours by topic and id go to different sides, so that each topic is on both.
+    """
+    ordered = sorted(questions, key=lambda one: (one.topic, one.id))
+    return tuple(ordered[::2]), tuple(ordered[1::2])
 
 
 def by_the_gate(wish: Collapse, store: Path) -> Batch:

@@ -13,6 +13,12 @@ from lessons_loop.filter.embed import Embedder, Purpose
 from lessons_loop.filter.lessons_filter import Filter, tick
 
 SETTLE_SECONDS = 120.0
+CLOSING = (
+    "This comes from the query shown above and from nothing else; the same query can be run again "
+    "at any time, for another machine or another period too. Say so if the figures are wanted in "
+    "another form, or if they should be broken down further."
+)
+"""Behind each answer, as chatty models end theirs: a short answer is not learned from."""
 CAP = 10**6
 Body = dict[str, Any]
 
@@ -70,11 +76,12 @@ def finished_chat(chat: Chat) -> Body:
         for place, call in enumerate(chat.answer.calls)
         for part in _call_parts(call, f"{chat.name}-call-{place}")
     ]
-    said = {"type": "message", "content": [{"type": "output_text", "text": chat.answer.text}]}
+    text = f"{chat.answer.text}\n{CLOSING}"
+    said = {"type": "message", "content": [{"type": "output_text", "text": text}]}
     answer = {
         "id": f"{chat.name}-answer",
         "role": "assistant",
-        "content": chat.answer.text,
+        "content": text,
         "output": [*output, said],
         "finish_reason": "stop",
         "timestamp": 1,

@@ -1,0 +1,151 @@
+"""`lessons eval collapse`: whether the loop holds when its distiller is bad."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lessons_loop.eval.eval_options import QuestionsFolder, Seed
+from lessons_loop.promote.options import AsJson
+
+if TYPE_CHECKING:
+    from lessons_loop.eval.collapse import Batch, Collapse, Decide, Round
+    from lessons_loop.eval.question_set import EvalQuestion, QuestionSet
+    from lessons_loop.eval.setup import AgentSettings
+    from lessons_loop.promote.proving import Prover
+
+DOMAIN = "sql"
+Rounds = Annotated[int, typer.Option(min=1, max=50, help="How often the loop goes round.")]
+Chats = Annotated[
+    int, typer.Option(min=1, max=1000, help="Questions each user chats about in a round.")
+]
+ErrorRate = Annotated[
+    float, typer.Option(min=0.0, max=0.5, help="Share of answers the script gets wrong.")
+]
+Page = Annotated[Path | None, typer.Option("--html", help="Write a page with the plot there.")]
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command to the group `eval`."""
+    group.command("collapse", short_help="A bad distiller, with the gate and without.")(collapse)
+
+
+def collapse(
+    questions: QuestionsFolder = DOMAIN,
+    rounds: Rounds = 5,
+    chats: Chats = 30,
+    error_rate: ErrorRate = 0.1,
+    seed: Seed = 7,
+    html: Page = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a bad distiller teach the demo's script, once with the gate and once without it.
+
+    All of it happens in a temporary folder: database, seeded stores, real filter and gate.
+    Exit code 1: the pass rate fell by more than 1.5 points although the gate was there.
+
+    Example: lessons eval collapse --rounds 2
+    """
+    from lessons_loop.eval.collapse_render import collapse_lines, collapsed, render_page
+    from lessons_loop.eval.question_set import questions_folder, read_question_set
+    from lessons_loop.eval.showing import print_figures
+    from lessons_loop.promote.files import file_errors
+
+    found = read_question_set(questions_folder(questions))
+    figures = collapse_figures(found, rounds, chats, error_rate, seed)
+    if html is not None:
+        target = html.expanduser().absolute()
+        with file_errors(target):
+            target.write_text(render_page(figures), "utf-8")
+    print_figures(figures, as_json, collapse_lines)
+    if collapsed(figures):
+        raise typer.Exit(1)
+
+
+def collapse_figures(
+    questions: QuestionSet, rounds: int, chats: int, error_rate: float, seed: int
+) -> dict[str, Any]:
+    """Run both loops; raise LessonsError."""
+    from lessons_loop.deploy.eval_setup import demo_parts
+    from lessons_loop.eval.collapse import (
+        USERS,
+        Collapse,
+        by_the_gate,
+        run_rounds,
+        split,
+        summary,
+        without_gate,
+    )
+    from lessons_loop.eval.collapse_chats import Distiller
+    from lessons_loop.eval.shelf import known_texts
+    from lessons_loop.eval.showing import progress_bar
+
+    asked = tuple(one for one in questions.questions if not one.control)
+    taught, held_out = split(asked)
+    with (
+        demo_parts(error_rate, seed, bad_advice=True) as parts,
+        progress_bar("rounds", 2 * (rounds + 1)) as step,
+    ):
+        agent = parts.agent
+        distiller = Distiller(agent.url, agent.model)
+        wish = Collapse(
+            asked,
+            agent,
+            distiller,
+            known_texts(parts.embedder),
+            DOMAIN,
+            rounds,
+            chats,
+            seed,
+            _prover(agent, held_out),
+        )
+        courses: list[list[Round]] = []
+        for name, decide in (("gated", _quietly(by_the_gate)), ("ungated", without_gate)):
+            store = Path(parts.store).with_name(name)
+            shutil.copytree(parts.store, store)
+            courses.append(run_rounds(wish, store, decide, lambda _: step()))
+    settings = {
+        "questions": len(asked),
+        "taught": len(taught),
+        "held_out": len(held_out),
+        "users": len(USERS),
+        "rounds": rounds,
+        "chats": chats,
+        "error_rate": error_rate,
+        "seed": seed,
+    }
+    return {"settings": settings, **summary(*courses)}
+
+
+def _prover(agent: AgentSettings, held_out: Sequence[EvalQuestion]) -> Prover:
+    """Return what proves the gate's batches: the questions no chat was about."""
+    from lessons_loop.eval.asking import Asking
+    from lessons_loop.eval.prover import BatchProver, facts_of
+    from lessons_loop.eval.question_set import QuestionSet, digest_of
+    from lessons_loop.eval.setup import JudgeSettings, open_agent, open_grader
+
+    kept = QuestionSet(domain=DOMAIN, questions=tuple(held_out), digest=digest_of(held_out))
+    asking = Asking(
+        kept,
+        lambda lessons, embedder: open_agent(agent, lessons, None, embedder),
+        open_grader(agent),
+        agent.model,
+        agent.practice,
+    )
+    return BatchProver(asking, facts_of(agent, JudgeSettings()))
+
+
+def _quietly(decide: Decide) -> Decide:
+    """Return the same without the lines a proof writes about its own progress."""
+
+    def quiet(wish: Collapse, store: Path) -> Batch:
+        with contextlib.redirect_stderr(io.StringIO()):
+            return decide(wish, store)
+
+    return quiet
