@@ -201,9 +201,23 @@ def check_options(options: list[str], environ: Mapping[str, str]) -> str:
         variable = f"LESSONS_{name.upper()}"
         if not (given.params.get(name) or environ.get(variable, "").strip()):
             raise typer.BadParameter(f"--review llm needs a model: set {variable}")
+    check_proof(str(given.params.get("proof") or ""), environ)
     if review or given.params.get("auto"):
         return ""
     return "note: without --auto or --review llm after -- the timer promotes nothing"
+
+
+def check_proof(questions: str, environ: Mapping[str, str]) -> None:
+    """Raise a usage error where a timer's run could not prove its batch."""
+    from lessons_loop.eval.question_set import shipped_sets
+
+    if not questions:
+        return
+    for variable in ("LESSONS_EVAL_URL", "LESSONS_EVAL_MODEL"):
+        if not environ.get(variable, "").strip():
+            raise typer.BadParameter(f"--proof needs an agent: set {variable}")
+    if questions not in shipped_sets() and not Path(questions).is_absolute():
+        raise typer.BadParameter("--proof: a timer needs the folder's absolute path")
 
 
 def shown_lines(place: Place, contents: Mapping[Path, bytes]) -> list[str]:

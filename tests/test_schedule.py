@@ -256,3 +256,15 @@ def test_launchd_place_writes_an_agent(tmp_path: Path) -> None:
     names = [path.name for path in place.contents(job())]
     assert names == ["local.lessons.gate.plist", "gate.env"]
     assert shutil.which("true") and place.starting[0][:2] == ["launchctl", "bootstrap"]
+
+
+def test_timer_that_proves_gets_its_agent(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("install", "--yes", "--", "--auto", "--proof", "sql")
+    assert "set LESSONS_EVAL_URL" in " ".join(schedule(*words).err.split())
+    monkeypatch.setenv("LESSONS_EVAL_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("LESSONS_EVAL_MODEL", "some-model")
+    monkeypatch.setenv("LESSONS_EVAL_TOOL_VALVES", '{"database": "/x"}')
+    assert schedule(*words).code == 0
+    private = (host / "config/lessons/gate.env").read_text()
+    assert 'LESSONS_EVAL_TOOL_VALVES="{\\"database\\": \\"/x\\"}"' in private
+    assert schedule(*words[:-1], "./questions").code == 2
