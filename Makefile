@@ -3,6 +3,7 @@
 #   make run     a real Open WebUI with everything installed     make demo    the loop as a story
 #   make test    the whole suite                                 make check   lint, types, contracts
 #   make test-browser   what people see, in a real Chromium      make bench   the figures
+#   make eval    whether lessons help, in a real Open WebUI: a verdict and a page
 #
 # TORCH: which torch to install, first and alone (a CPU build is enough; elsewhere e.g.
 #   make run TORCH='torch --index-url https://download.pytorch.org/whl/cpu')
@@ -19,7 +20,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet
 PARTS := filter promote seeds eval deploy
 
-.PHONY: run demo test test-browser chromium check bench bundle types clean
+.PHONY: run demo eval test test-browser chromium check bench bundle types clean
 .DEFAULT_GOAL := check
 
 $(BIN)/python:
@@ -46,6 +47,10 @@ run: $(VENV)/.demo
 
 demo: $(VENV)/.demo
 	@$(BIN)/lessons demo $(ARGS)
+
+# About three minutes on two cores with the script that stands in for a model; ARGS='--runs 1' is faster.
+eval: $(VENV)/.demo
+	@$(BIN)/lessons eval demo $(ARGS)
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not e2e and not browser" $(ARGS)
