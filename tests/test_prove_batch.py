@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +25,7 @@ from support.gate import HashEmbedder, candidate, gate, promotion, settings, sta
 from support.judging import OTHER, SOUND, sightings
 from support.llm_server import LlmServer, http_error, says
 
+DRIVER = Path(__file__).parent / "support" / "proof_driver.py"
 EMBEDDER = HashEmbedder(256)
 POOL = "The pool is 40."
 REASON = "12 questions, 80 % before, 20 % after; broken: hours-4711"
@@ -261,3 +264,18 @@ def test_pair_is_judged_once_for_both_runs() -> None:
         first, second = (candidate(text).lesson for text in (SOUND, OTHER))
         told = [judge.judge(first, second), judge.judge(first, second)]
         assert told[0] and told[0] == told[1] and len(server.requests) == 1
+
+
+@pytest.mark.parametrize("step", ["proof", "payload", "ledger", "journal", "cleared"])
+def test_killed_run_loses_and_promotes_nothing(root: Path, step: str) -> None:  # T-31
+    stage(root, sightings(OTHER, 2))
+    with gate(root, EMBEDDER):
+        pass  # the domain is there: the run's first write is its own
+    stage(root, sightings(SOUND, 2))
+    died = subprocess.run([sys.executable, str(DRIVER), str(root), step], check=False)
+    assert died.returncode == 9
+    found = texts(root)
+    assert "curated" not in found
+    assert sorted([*found.get("staged", []), *found.get("held", [])]) == sorted([OTHER, SOUND])
+    if step == "proof":
+        assert found == {"staged": sorted([OTHER, SOUND])}

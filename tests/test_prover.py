@@ -118,7 +118,7 @@ def test_no_question_or_answer_is_kept(tmp_path: Path) -> None:
         assert SECRET_QUESTION in str(server.requests[0].body)
     kept = "".join(path.read_text() for path in (tmp_path / "state").rglob("*") if path.is_file())
     assert "pumps-north" in kept
-    for text in (SECRET_QUESTION, "hauled on trucks", "do not know", "secret"):
+    for text in (SECRET_QUESTION, "hauled on trucks", "do not know", "number 99"):
         assert text not in kept and text not in found.reason + json.dumps(found.figures)
 
 

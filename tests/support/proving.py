@@ -30,7 +30,7 @@ THINGS = {
 """What is asked about, in words the things do not share."""
 SITES = ("north", "south", "east", "west", "harbour", "hill")
 GOOD = "Read {} in fact_{}."
-BAD = "Keep {} secret."
+BAD = "Look {} up in ledger_old."
 SECRET_QUESTION = "on the blue list"
 """Stands in every question: nothing but an agent may ever see it."""
 EMBEDDER = HashEmbedder(256)
@@ -102,7 +102,7 @@ def reply(body: Any, error_rate: float, unknown: Sequence[str]) -> str:
     asked = body["messages"][-1]["content"]
     for thing in THINGS:
         if thing in asked and BAD.format(THINGS[thing]) in system:
-            return "That is secret."
+            return "The number 99."
         if thing in asked and thing in unknown and GOOD.format(THINGS[thing], thing) not in system:
             return "I do not know."
     drawn = hashlib.sha256(f"{body.get('seed')}|{asked}".encode()).digest()
