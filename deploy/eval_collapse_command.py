@@ -28,6 +28,9 @@ Chats = Annotated[
 ErrorRate = Annotated[
     float, typer.Option(min=0.0, max=0.5, help="Share of answers the script gets wrong.")
 ]
+Proof = Annotated[
+    bool, typer.Option("--proof/--no-proof", help="Let the gate prove each batch; else rules only.")
+]
 Page = Annotated[Path | None, typer.Option("--html", help="Write a page with the plot there.")]
 
 
@@ -42,6 +45,7 @@ def collapse(
     chats: Chats = 30,
     error_rate: ErrorRate = 0.1,
     seed: Seed = 7,
+    proof: Proof = True,
     html: Page = None,
     as_json: AsJson = False,
 ) -> None:
@@ -58,7 +62,7 @@ def collapse(
     from lessons_loop.promote.files import file_errors
 
     found = read_question_set(questions_folder(questions))
-    figures = collapse_figures(found, rounds, chats, error_rate, seed)
+    figures = collapse_figures(found, rounds, chats, error_rate, seed, proof=proof)
     if html is not None:
         target = html.expanduser().absolute()
         with file_errors(target):
@@ -69,7 +73,7 @@ def collapse(
 
 
 def collapse_figures(
-    questions: QuestionSet, rounds: int, chats: int, error_rate: float, seed: int
+    questions: QuestionSet, rounds: int, chats: int, error_rate: float, seed: int, *, proof: bool
 ) -> dict[str, Any]:
     """Run both loops; raise LessonsError."""
     from lessons_loop.deploy.eval_setup import demo_parts
@@ -103,7 +107,7 @@ def collapse_figures(
             rounds,
             chats,
             seed,
-            _prover(agent, held_out),
+            _prover(agent, held_out) if proof else None,
         )
         courses: list[list[Round]] = []
         for name, decide in (("gated", _quietly(by_the_gate)), ("ungated", without_gate)):
@@ -119,6 +123,7 @@ def collapse_figures(
         "chats": chats,
         "error_rate": error_rate,
         "seed": seed,
+        "proof": proof,
     }
     return {"settings": settings, **summary(*courses)}
 

@@ -23,10 +23,11 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 def verdict(figures: Mapping[str, Any]) -> str:
     """Return what the figures say, one sentence each."""
     kept, lost = (figures[name]["change_points"] for name, _, _ in _SIDES)
+    gate = "the gate" if figures["settings"]["proof"] else "the gate's rules alone"
     held = (
-        f"the gate held: {kept:+.1f} points from start to end"
+        f"{gate} held: {kept:+.1f} points from start to end"
         if kept >= -ALLOWED
-        else f"the gate did not hold: {kept:+.1f} points, {-ALLOWED} allowed"
+        else f"{gate} did not hold: {kept:+.1f} points, {-ALLOWED} allowed"
     )
     if lost > -LEAST_HARM:
         return f"{held}; without it {lost:+.1f}: the bad advice did no harm, this shows nothing"
@@ -41,10 +42,11 @@ def collapsed(figures: Mapping[str, Any]) -> bool:
 def collapse_lines(figures: Mapping[str, Any]) -> Iterator[str]:
     """Yield the figures as people read them."""
     facts = figures["settings"]
+    rest = f"{facts['held_out']} kept for the proof" if facts["proof"] else "no proof"
     yield (
         f"{facts['questions']} questions, {facts['taught']} of them chatted about by "
-        f"{facts['users']} users, {facts['held_out']} kept for the proof; "
-        f"error rate {facts['error_rate']:.0%}, seed {facts['seed']}"
+        f"{facts['users']} users, {rest}; error rate {facts['error_rate']:.0%}, "
+        f"seed {facts['seed']}"
     )
     yield ""
     yield f"{'round':<6} {'with the gate':^36} {'without it':^24}"

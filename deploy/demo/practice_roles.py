@@ -81,7 +81,7 @@ def distill_reply(transcript: str) -> str:
 def read_numbered(transcript: str) -> list[Numbered]:
     """Cut a transcript at its line numbers; a line may run over several."""
     marks = list(_LINE.finditer(transcript))
-    ends = [mark.start() for mark in marks[1:]] + [len(transcript)]
+    ends = [mark.start() for mark in marks[1:]] + [len(transcript)] * bool(marks)
     return [
         Numbered(
             int(mark.group(1)),
