@@ -24,6 +24,7 @@ from lessons_loop.promote.clock import iso, utc_now
 from lessons_loop.promote.compact import compact
 from lessons_loop.promote.effects import Checkpoint, no_checkpoint
 from lessons_loop.promote.entry import login_name
+from lessons_loop.promote.forget_evaluations import evaluations
 from lessons_loop.promote.forget_files import (
     delete_payloads,
     forget_thumbs,
@@ -62,6 +63,8 @@ class ForgetReport:
     """Curated lessons that stay, with lower counters."""
     payloads: int = 0
     snapshots: int = 0
+    evaluations: int = 0
+    """Recorded evaluations that showed a model what is forgotten."""
     files: int = 0
     """Spool files, drafts and torn lines."""
     wreckage: int = 0
@@ -110,7 +113,7 @@ def forget(
     _forget_files(spool_files(place, needles), report)
     for domain in domains_with_traces(place):
         with _session(settings, domain, now, checkpoint) as session:
-            _forget_domain(session, whom, report, needles)
+            _forget_domain(session, place.state, whom, report, needles)
     with _locked(place, now, dry_run=settings.dry_run):
         known = Forgotten.load(place.state)
         if settings.dry_run:
@@ -156,7 +159,7 @@ def _locked(place: Located, now: Callable[[], datetime], *, dry_run: bool) -> An
 
 
 def _forget_domain(
-    session: GateSession, whom: Subject, report: ForgetReport, needles: set[str]
+    session: GateSession, state: Path, whom: Subject, report: ForgetReport, needles: set[str]
 ) -> None:
     at = iso(session.now())
     append_tombstone(session.state, stone_of(whom, at))  # of a dry run: in the copy
@@ -164,6 +167,8 @@ def _forget_domain(
     traces = survey(session, whom, Forgotten.load(session.state))
     needles |= traces.messages
     report.add(traces)
+    shown = evaluations(state, traces.texts)  # before their texts are gone
+    report.evaluations += len(shown) if session.dry_run else remove(shown)
     if session.dry_run or not traces:
         return
     tail = session.ledger.tail()

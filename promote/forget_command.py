@@ -86,6 +86,7 @@ def _forget_lines(report: ForgetReport) -> list[str]:
         ("lessons that stay, their counters lowered", report.corrected),
         ("payload files", report.payloads),
         ("snapshots written anew", report.snapshots),
+        ("recorded evaluations", report.evaluations),
         ("spool files and drafts", report.files),
         ("leftovers of crashes", report.wreckage),
     )

@@ -42,6 +42,8 @@ class Traces:
     corrected: list[Curated] = field(default_factory=list)
     """Curated lessons others showed too, as they shall be."""
     payloads: list[str] = field(default_factory=list)
+    texts: set[str] = field(default_factory=set)
+    """Of lessons that go out of use, wherever they stood."""
     remains: list[dict[str, Any]] = field(default_factory=list)
     """What those payload files told of others, by ledger line."""
 
@@ -84,7 +86,18 @@ def survey(session: GateSession, subject: Subject, forgotten: Forgotten) -> Trac
     basis = _Basis(decisions, known)
     _survey_archive(traces, session, known, basis)
     _survey_curated(traces, session, basis)
+    traces.texts = _texts_out_of_use(traces, session, staged[0])
     return traces
+
+
+def _texts_out_of_use(traces: Traces, session: GateSession, staged: Sequence[Record]) -> set[str]:
+    gone = {row.key for row in traces.to_hold}
+    stay = {row.lesson.text for row in session.curated.values() if row.key not in gone}
+    proposed = set(traces.candidates)
+    found = {one.document for one in staged if one.id in proposed}
+    found.update(row.lesson.text for row in traces.dropped)
+    found.update(row.lesson.text for row in traces.to_hold)
+    return found - stay
 
 
 def stone_of(subject: Subject, at: str, messages: Sequence[str] | set[str] = ()) -> Tombstone:

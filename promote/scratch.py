@@ -76,6 +76,6 @@ def _named_as(store: LessonStore, copy: LessonStore) -> Iterator[None]:
 
 def _copy(source: Path, target: Path) -> None:
     if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("snapshots"))
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("snapshots", "eval"))
     elif source.exists():
         shutil.copy2(source, target)
