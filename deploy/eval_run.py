@@ -77,7 +77,10 @@ class Parts:
 
 def carry_out(options: RunOptions, places: Places, *, as_json: bool) -> None:
     """Run it all and print the verdict; raise LessonsError, TooManyUnjudged last of all."""
-    questions = read_question_set(questions_folder(options.questions))
+    if options.questions:
+        questions = read_question_set(questions_folder(options.questions))
+    else:
+        questions = RunFolder(places.replay or Path()).kept_questions()
     with _parts(options, places, questions) as parts:
         wish = _wish(options, parts, questions, quiet=as_json)
         trials = evaluate(wish)
@@ -146,7 +149,9 @@ def _given(options: RunOptions, places: Places, domain: str) -> Parts:
     agent, folder = options.agent(), places.at(state, domain)
     if options.openwebui.strip():
         arms = parse_arms(options.arms, lessons=True)
-        source = openwebui_source(_target(options), (state or Path(LOCAL_RUNS)) / "eval", arms)
+        source = openwebui_source(
+            _target(options), state / "eval" if state else Path(LOCAL_RUNS), arms
+        )
     else:
         source = harness_source(agent)
     embedder = parse_embedding(options.embedding, os.environ)

@@ -143,6 +143,8 @@ def run(
     from lessons_loop.deploy.eval_run_options import given_options
     from lessons_loop.eval.run_folder import RunFolder
 
+    out, resume, replay = (one.expanduser() if one else None for one in (out, resume, replay))
     record = resume or replay
-    options = given_options(context, RunFolder(record) if record is not None else None)
+    begun = RunFolder(record) if record is not None else None
+    options = given_options(context, begun, own_questions=replay is not None)
     carry_out(options, Places(out, resume, replay), as_json=as_json)

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from pydantic import Field, ValidationError
 
+from lessons_loop.eval.question_set import shipped_sets
 from lessons_loop.eval.run_folder import OtherRun, RunFolder
 from lessons_loop.eval.setup import AGENT_SECONDS, AgentSettings, JudgeSettings, agent_settings
 from lessons_loop.filter.address import public_url
@@ -86,9 +87,12 @@ class RunOptions(FrozenModel):
         return JudgeSettings(self.judge_url.strip(), self.judge_model.strip(), self.judge_key)
 
 
-def given_options(context: typer.Context, record: RunFolder | None) -> RunOptions:
+def given_options(
+    context: typer.Context, record: RunFolder | None, *, own_questions: bool = False
+) -> RunOptions:
     """Return the command line's options; what it leaves open comes from a record.
 
+    With `own_questions` it has none where the command line names none: the record's own then.
     Raises OtherRun where that cannot be read.
     """
     names = set(RunOptions.model_fields)
@@ -98,6 +102,10 @@ def given_options(context: typer.Context, record: RunFolder | None) -> RunOption
         if _left_open(context, name):
             given[name] = found[name]
     told = {name: _plain(value) for name, value in given.items()}
+    if own_questions and _left_open(context, "questions"):
+        told["questions"] = ""
+    elif told["questions"] not in shipped_sets():  # it may be started from elsewhere next time
+        told["questions"] = str(Path(told["questions"]).expanduser().absolute())
     try:
         return RunOptions.model_validate(told)
     except ValidationError:

@@ -72,9 +72,12 @@ def _asked(wish: Evaluation) -> list[Trial]:
     line = ProgressLine(sys.stderr, _answered(folder.trials()))
     try:
         with source.opened(wish.lessons, folder, wish.embedder) as agent:
-            return run_trials(
+            trials = run_trials(
                 wish.plan, agent, wish.grader, folder, wish.workers, line, max_unjudged=1.0
             )
+            line.end()
+            say([f"note: {note}" for note in getattr(agent, "notes", ())], err=wish.quiet)
+            return trials
     except RunStopped as error:
         line.end()
         raise RunStopped(f"{error}; go on with {go_on(wish)}") from None

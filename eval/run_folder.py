@@ -23,7 +23,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lessons_loop.eval.question_set import QuestionSet
+from lessons_loop.eval.question_set import EvalQuestion, QuestionSet, digest_of
 from lessons_loop.eval.trials import Arm, Trial
 from lessons_loop.filter.errors import LessonsError, StoreLocked
 from lessons_loop.filter.models import Curated
@@ -112,6 +112,16 @@ class RunFolder:
         """Note the questions, for a report that shows what was asked; raise StoreError."""
         rows = {one.id: one.model_dump(mode="json") for one in questions.questions}
         write_atomic(self.questions_file, json.dumps(rows).encode())
+
+    def kept_questions(self) -> QuestionSet:
+        """Return the questions the run asked; raise OtherRun where they cannot be read."""
+        try:
+            rows = json.loads(self.questions_file.read_text("utf-8"))
+            found = [EvalQuestion.model_validate(rows[name]) for name in sorted(rows)]
+            domain = str(self.settings()["questions"]["name"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise OtherRun(f"{self.questions_file} cannot be read: give --questions") from None
+        return QuestionSet(domain=domain, questions=tuple(found), digest=digest_of(found))
 
     def keep_lessons(
         self, lessons: Iterable[Curated], recalled: Mapping[str, Sequence[str]]

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from lessons_loop.eval.run_record import Evaluation
+from lessons_loop.eval.runner import RunPlan
 from lessons_loop.promote.masking import mask_through
 
 WIDTH = 80
@@ -25,12 +26,14 @@ def opening(wish: Evaluation, settings: Mapping[str, Any], begun: int) -> list[s
         f"topics, arms {', '.join(settings['arms'])}, {_times(plan.runs)}: {plan.total} answers",
         _about_lessons(settings["lessons"], asked["count"]),
         f"agent: {_about_agent(settings)}",
-        f"judge: {settings['judge'] or 'none, checks only'}",
+        f"judge: {_about_judge(settings['judge'], plan)}",
         f"smallest lift this set can show: {_points(settings['smallest_lift'])}",
         f"{begun} answers are here, about {about} requests to go; kept in {wish.folder.path}"
         if begun
         else f"about {about} requests; kept in {wish.folder.path}",
     ]
+    if wish.lessons is not None and wish.source.recalls and wish.embedder is None:
+        lines.append("recall goes by words alone: no --embedding is given, as chats have one")
     return [*lines, STOOD_IN] if settings["stand_in"] else lines
 
 
@@ -49,6 +52,13 @@ def _about_lessons(found: Mapping[str, Any] | None, questions: int) -> str:
         f"lessons: {found['count']} in {found['domain']} (set {found['digest'][:12]}), "
         f"{found['recalled_by']} of {questions} questions recall some"
     )
+
+
+def _about_judge(name: str, plan: RunPlan) -> str:
+    needing = sum(bool(one.rubric) or not one.checks for one in plan.questions.questions)
+    if name or not needing:
+        return name or "none, checks decide all"
+    return f"none: {needing} question{'s' * (needing != 1)} with a rubric stay unjudged"
 
 
 def _about_agent(settings: Mapping[str, Any]) -> str:

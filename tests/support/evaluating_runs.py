@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from lessons_loop.deploy.demo.practice_model import PracticeServer
+from lessons_loop.deploy.demo.practice_options import PracticeOptions
+from lessons_loop.deploy.eval_setup import DEMO_TOOLS
 from lessons_loop.eval.answer_judge import grade
 from lessons_loop.eval.question_set import EvalQuestion, QuestionSet
 from lessons_loop.eval.run_folder import RunFolder
@@ -68,3 +73,62 @@ def run_slowly(root: Path) -> None:
     with folder.held():
         folder.begin({"seed": 7})
         run_trials(plan_of(12), Told(by_seed, 0.004), graded, folder, workers=3)
+
+
+QUESTIONS = """\
+- id: hours-of-030030
+  topic: hours
+  question: Wie viele Betriebsstunden hatte SN-030030 in den letzten zwölf Monaten?
+  covers: [hours-of-one-machine]
+  checks:
+    - number: 2188.4
+      within: 0.06
+- id: excavators-in-use
+  topic: in-use
+  question: How many excavators do we have in use right now?
+  checks:
+    - number: 10
+- id: open-orders
+  topic: orders
+  question: Which work orders of one machine are not closed, how many open orders has SN-030030?
+  checks:
+    - number: 7
+- id: small-sum
+  topic: small-facts
+  question: What is 17 times 23?
+  control: true
+  checks:
+    - number: 391
+"""
+
+
+def question_folder(place: Path, text: str = QUESTIONS) -> Path:
+    """Write a folder of questions on the demo data."""
+    folder = place / "questions"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "few.yaml").write_text(text, encoding="utf-8")
+    return folder
+
+
+@contextmanager
+def practice_model(error_rate: float = 0.0, log: Path | None = None) -> Iterator[PracticeServer]:
+    """Serve the practice model."""
+    server = PracticeServer(0, log, PracticeOptions(error_rate, 7))
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def agent_words(url: str, database: Path, questions: Path, *more: str) -> list[str]:
+    """Return `eval run` with the harness's own agent on the demo data."""
+    return [
+        *("eval", "run", "--questions", str(questions), "--agent-url", url),
+        *("--agent-model", "practice-model", "--tools", str(DEMO_TOOLS)),
+        *("--tool-valves", json.dumps({"database": str(database)})),
+        *("--reference-db", str(database), *more),
+    ]
