@@ -274,3 +274,7 @@ def test_more_questions_see_smaller_lifts() -> None:
 @pytest.mark.parametrize("plan", [(5, 5, 3), (1, 1, 1), (0, 0, 1), (5, 1, 9)])
 def test_handful_of_questions_sees_nothing(plan: tuple[int, int, int]) -> None:
     assert smallest_visible_lift(*plan) == 1.0
+
+
+def test_fewer_topics_see_less() -> None:
+    assert smallest_visible_lift(60, 6, 3) > smallest_visible_lift(60, 14, 3)
