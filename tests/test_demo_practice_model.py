@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,8 +12,13 @@ from typing import Any
 
 import pytest
 import requests
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lessons_loop.deploy.demo.data import build_database
+from lessons_loop.deploy.demo.practice_classes import PracticeClass, classes
+from lessons_loop.deploy.demo.practice_model import main
+from lessons_loop.deploy.demo.practice_options import PracticeOptions, errs, wrong_result
 from support.demo import TOOLS, ask, called, converse, load_tool, practice_server
 
 LESSON = (
@@ -176,6 +182,84 @@ def test_odd_requests_get_an_answer(url: str, body: bytes) -> None:
     assert "error" in reply.json() or "choices" in reply.json()
 
 
+def test_same_request_always_errs_alike() -> None:
+    options = PracticeOptions(error_rate=0.5, seed=7)
+    drawn = [errs(options, seed, "hours?", first=True) for seed in range(200)]
+    assert drawn == [errs(options, seed, "hours?", first=True) for seed in range(200)]
+    assert 70 < sum(drawn) < 130
+
+
+@pytest.mark.parametrize("change", [{"seed": 8}, {"request": 2}, {"question": "b"}])
+def test_another_request_is_another_draw(change: dict[str, Any]) -> None:
+    def drawn(seed: int = 7, request: int = 1, question: str = "a") -> list[bool]:
+        options = PracticeOptions(0.5, seed)
+        return [errs(options, request, f"{question} {n}", first=True) for n in range(50)]
+
+    assert drawn(**change) != drawn()
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.3, 1.0])
+def test_errs_as_often_as_asked(rate: float) -> None:
+    options = PracticeOptions(rate, seed=3)
+    share = sum(errs(options, n, "hours?", first=False) for n in range(4000)) / 4000
+    assert abs(share - rate) < 0.025
+
+
+def test_error_changes_every_figure(tool: Any) -> None:
+    with practice_server(options=PracticeOptions(error_rate=1.0)) as base:
+        said = converse(base, tool, [system(LESSON), user(HOURS)])[-1]["content"]
+    assert "1,481.3" not in said
+    assert "operating hours" in said
+
+
+@given(st.lists(st.one_of(st.integers(1, 10**9), st.floats(0.1, 1e6), st.text(min_size=1))))
+def test_no_value_is_told_right_by_an_error(row: list[Any]) -> None:
+    told = json.loads(wrong_result(json.dumps({"columns": ["c"] * len(row), "rows": [row]})))
+    assert all(was != now for was, now in zip(row, told["rows"][0], strict=True))
+
+
+@pytest.mark.parametrize("result", ["no json", "[1]", "3", '{"error": "refused"}', '{"rows": 3}'])
+def test_result_without_rows_stays_as_it_is(result: str) -> None:
+    assert wrong_result(result) == result
+
+
+def test_tokens_are_counted(url: str) -> None:
+    def used(text: str) -> dict[str, int]:
+        body = {"messages": [user(text)], "tools": TOOLS}
+        counted = requests.post(f"{url}/chat/completions", json=body, timeout=10).json()["usage"]
+        assert counted["total_tokens"] == counted["prompt_tokens"] + counted["completion_tokens"]
+        return dict(counted)
+
+    short, long = used("hello"), used("hello " * 101)
+    assert long["prompt_tokens"] - short["prompt_tokens"] == 150
+    assert short["completion_tokens"] > 50
+
+
+def test_naive_query_is_silently_wrong_without_advice(url: str, tool: Any) -> None:
+    asked = user("How many excavators are in use?")
+    advice = "- [ab12] When counting: Add `equipment_machine.retired_day IS NULL`."
+    assert "11 machines" in converse(url, tool, [asked])[-1]["content"]
+    assert "10 machines" in converse(url, tool, [system(advice), asked])[-1]["content"]
+
+
+@pytest.mark.parametrize("kind", classes(), ids=lambda kind: kind.cues[0])
+def test_every_class_says_what_it_needs(kind: PracticeClass) -> None:
+    assert bool(kind.good) == bool(kind.needs)
+    assert bool(kind.naive) != bool(kind.wrong)
+    for cue in (*kind.cues, *kind.needs):
+        re.compile(cue)
+
+
+@pytest.mark.parametrize(
+    ("then", "leans"),
+    [("Which of its orders are still open?", True), ("Which orders are still open?", False)],
+)
+def test_only_it_leans_on_a_machine_named_before(url: str, then: str, leans: bool) -> None:
+    first = [user("Rated power of SN-100815?"), {"role": "assistant", "content": "45 kW."}]
+    asked = ask(url, [*first, user(then)], tools=TOOLS)
+    assert ("closed_day = " in str(asked.get("tool_calls"))) == leans
+
+
 def test_log_holds_what_was_received(tmp_path: Path) -> None:
     log = tmp_path / "requests.jsonl"
     with practice_server(log) as base:
@@ -193,6 +277,14 @@ def test_command_serves_until_terminated() -> None:
         assert requests.get(f"{base}/models", timeout=5).ok
         os.kill(process.pid, signal.SIGTERM)
         assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize("rate", ["1.5", "-0.1", "nan", "often"])
+def test_rate_that_is_no_share_is_a_usage_error(rate: str, capsys: Any) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--error-rate", rate])
+    assert stopped.value.code == 2
+    assert "--error-rate" in capsys.readouterr().err
 
 
 def test_taken_port_is_one_line() -> None:

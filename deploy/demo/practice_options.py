@@ -35,14 +35,15 @@ def errs(options: PracticeOptions, request_seed: object, question: str, first: b
 
 
 def wrong_result(result: str) -> str:
-    """Return a query result with every value changed, as a model that misreads it would tell it."""
+    """Return a query result as a model that misreads it tells it: a row short, other values."""
     try:
         table = json.loads(result)
     except ValueError:
         return result
     if not isinstance(table, Mapping) or not isinstance(table.get("rows"), list):
         return result
-    rows = [[wrong_value(value) for value in row] for row in table["rows"]]
+    kept = table["rows"][1:] or table["rows"]
+    rows = [[wrong_value(value) for value in row] for row in kept]
     return json.dumps({**table, "rows": rows}, ensure_ascii=False)
 
 
@@ -54,4 +55,5 @@ def wrong_value(value: Any) -> Any:
         return value - 1_00_00 if value in DAYS else value + 3 + value // 4
     if isinstance(value, float):
         return round(value * 1.31 + 0.7, 2)
-    return "".join(chr(ord(c) + 1) if c in "012345678" else c for c in value) + "*"
+    moved = "".join(chr(ord(c) + 1) if c in "012345678" else c for c in value)
+    return moved if moved != value else "something else"

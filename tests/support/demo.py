@@ -14,7 +14,8 @@ from typing import Any
 
 import requests
 
-from lessons_loop.deploy.demo.practice_model import PracticeServer
+from lessons_loop.deploy.demo.practice_model import AS_IT_IS, PracticeServer
+from lessons_loop.deploy.demo.practice_options import PracticeOptions
 
 
 def load_tool(database: Path) -> Any:
@@ -36,9 +37,9 @@ def call_tool(tool: Any, name: str, arguments: dict[str, Any]) -> str:
 
 
 @contextmanager
-def practice_server(log: Path | None = None) -> Iterator[str]:
+def practice_server(log: Path | None = None, options: PracticeOptions = AS_IT_IS) -> Iterator[str]:
     """Run the practice model in this process; yield its base URL."""
-    server = PracticeServer(0, log)
+    server = PracticeServer(0, log, options)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
