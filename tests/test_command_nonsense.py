@@ -15,7 +15,7 @@ from lessons_loop.promote.entry import run_app
 from support.commands import Done, Named, every_command, run_here
 
 NONSENSE = ("", "\u202e%s{0}[red]'\"", "http://[", "-1", "x" * 5000)
-STARTING = ("up", "demo")
+STARTING = ("up", "demo", "eval demo")
 """Commands that would start servers."""
 COMMANDS = [found for found in every_command() if found.name not in STARTING]
 
