@@ -24,7 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from lessons_loop.deploy.bench_chat import first_token_figures
-from lessons_loop.deploy.bench_eval import eval_figures
+from lessons_loop.deploy.bench_eval import ERROR_RATES, eval_figures
+from lessons_loop.deploy.bench_eval_practice import POOL, practice_figures
 from lessons_loop.deploy.bench_figures import Figure, milliseconds
 from lessons_loop.deploy.bench_fold import decay_figures, fold_figures
 from lessons_loop.deploy.bench_gate import gate_figures
@@ -82,6 +83,10 @@ def parts(*, quick: bool, large: bool, only: str) -> list[Part]:
     )
     every.append(
         Part("eval", "statistics of evaluation", lambda: eval_figures(20 if quick else 100))
+    )
+    rates, pool = ((0.2,), 8) if quick else (ERROR_RATES, POOL)
+    every.append(
+        Part("eval", "whole evaluations", lambda: practice_figures(rates, 3 if quick else 5, pool))
     )
     return [part for part in every if only in ("", part.part)]
 

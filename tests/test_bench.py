@@ -12,6 +12,7 @@ from rich.console import Console
 
 from lessons_loop.deploy.bench import PARTS, as_json, as_table, noise, parts
 from lessons_loop.deploy.bench_eval import eval_figures
+from lessons_loop.deploy.bench_eval_practice import practice_figures
 from lessons_loop.deploy.bench_figures import Figure, ratios, spread
 from lessons_loop.deploy.bench_gate import gate_figures
 from lessons_loop.deploy.bench_kill import KINDS, kill_figures
@@ -76,6 +77,12 @@ def test_chance_coverage_and_power_are_measured() -> None:
     found = named(eval_figures(4, 4))
     assert found["A/A, errors 20%: neither"].limit == ">= 93 of 100"
     assert all(0 <= figure.low <= 100 for figure in found.values()) and len(found) == 6
+
+
+def test_whole_evaluations_are_measured_in_small() -> None:
+    found = practice_figures((0.2,), runs=1, pool=2, repetitions=2, most=12)
+    assert [figure.limit for figure in found][:3] == [">= 25 points", "< 0.01", "0"]
+    assert found[0].low <= found[0].median <= found[0].high and len(found) == 5
 
 
 def test_kills_are_counted_per_kind() -> None:
