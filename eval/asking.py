@@ -21,8 +21,12 @@ from lessons_loop.eval.shelf import Shelf
 from lessons_loop.eval.trials import Agent, Answer, Arm, Grade, Trial
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.filter.inject import block
+from lessons_loop.filter.text import scrub, shorten
+from lessons_loop.promote.masking import mask_through
 from lessons_loop.promote.proving import LessonSet
 
+MODEL_LIMIT = 80
+"""Of the name a server gives itself: it becomes a part of the lesson's row."""
 Opener = Callable[[LessonSet, Embedder | None], AbstractContextManager[Agent]]
 """Gives an agent that recalls from these lessons; raises LessonsError."""
 
@@ -125,5 +129,6 @@ def graded_only(trials: Iterable[Trial]) -> list[Trial]:
 
 
 def models_of(trials: Iterable[Trial]) -> str:
-    """Return the model that answered, as the server named it."""
-    return next((one.answer.model for one in trials if one.answer.model), "")
+    """Return the model that answered, as the server named it: one short line, masked."""
+    found = next((one.answer.model for one in trials if one.answer.model), "")
+    return shorten(mask_through(scrub(" ".join(found.split()))), MODEL_LIMIT)

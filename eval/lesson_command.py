@@ -160,7 +160,7 @@ def _store(place: GateSettings, found: Sequence[Measured]) -> None:
     from lessons_loop.promote.prove_lesson import store_proofs
     from lessons_loop.promote.session import open_gate
 
-    proofs = [(one.row.key, one.proof, one.as_dict()) for one in found if one.proof]
+    proofs = [(one.row, one.proof, one.as_dict()) for one in found if one.proof]
     if proofs:
         with open_gate(place) as session:
             store_proofs(session, proofs)

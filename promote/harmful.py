@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from lessons_loop.filter.models import Curated, Status
-from lessons_loop.promote.clock import iso, parse_iso
+from lessons_loop.promote.clock import iso
 from lessons_loop.promote.lesson_proof import LessonProof
 from lessons_loop.promote.records import Action, Actor, Archived, Change
 from lessons_loop.promote.session import GateSession
@@ -41,13 +41,8 @@ class Harm(NamedTuple):
 
 def harm_of(row: Curated) -> Harm | None:
     """Return the harm a lesson's proof shows, None without one or one from before it came in."""
-    proof = LessonProof.of(row)
-    if proof is None or proof.verdict != "harmful":
-        return None
-    measured, since = parse_iso(proof.at), parse_iso(row.since)
-    if measured is not None and since is not None and measured <= since:
-        return None  # a person revived it, knowing that
-    return Harm(row, proof)
+    proof = LessonProof.against(row)
+    return Harm(row, proof) if proof else None
 
 
 def measured_harm(row: Archived | None) -> Harm | None:

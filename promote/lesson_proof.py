@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from lessons_loop.promote.clock import parse_iso
 from lessons_loop.promote.counting import many
 
 if TYPE_CHECKING:
@@ -50,6 +51,19 @@ class LessonProof(BaseModel):
             return cls.model_validate_json(lesson.proof)
         except ValueError:
             return None
+
+    @classmethod
+    def against(cls, lesson: Curated) -> Self | None:
+        """Return the proof of harm that counts against a lesson, None without one.
+
+        One from before the lesson came in counts no more: a person revived it, knowing that.
+        """
+        proof = cls.of(lesson)
+        if proof is None or proof.verdict != "harmful":
+            return None
+        measured, since = parse_iso(proof.at), parse_iso(lesson.since)
+        late = measured is not None and since is not None and measured <= since
+        return None if late else proof
 
     @property
     def lift(self) -> float:

@@ -36,11 +36,8 @@ class ProofSummary(BaseModel):
     counts: dict[str, int] = Field(default_factory=dict)
     """Lessons by verdict, `unmeasured` ones too; empty: none was ever measured."""
     lessons: tuple[ProvenLesson, ...] = ()
-
-    @property
-    def harmful(self) -> list[str]:
-        """Keys of lessons measured to do harm that are in use."""
-        return [one.key for one in self.lessons if one.proof.verdict == "harmful"]
+    harmful: tuple[str, ...] = ()
+    """Keys of lessons in use that the next run holds for it."""
 
     def told(self) -> str:
         """Return the counts in words; empty where nothing was measured."""
@@ -62,9 +59,10 @@ def proof_summary(curated: Iterable[Curated]) -> ProofSummary:
     if rest := len(rows) - len(found):
         counts["unmeasured"] = rest
     found.sort(key=lambda one: (ORDER.index(one.proof.verdict), one.proof.lift, one.key))
-    return ProofSummary(counts=counts, lessons=tuple(found[:MOST]))
+    harmful = tuple(sorted(row.key for row in rows if LessonProof.against(row)))
+    return ProofSummary(counts=counts, lessons=tuple(found[:MOST]), harmful=harmful)
 
 
 def proven_as_dict(found: ProofSummary) -> dict[str, Any]:
     """Return counts, and the lessons measured to do harm, as plain values."""
-    return {"counts": dict(found.counts), "harmful": found.harmful}
+    return {"counts": dict(found.counts), "harmful": list(found.harmful)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lessons_loop.filter.models import Curated
 from lessons_loop.promote.lesson_proof import LessonProof
 from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.session import GateSession
@@ -13,18 +14,18 @@ EVAL = Actor(kind="rule", name="eval")
 
 
 def store_proofs(
-    session: GateSession, proofs: Sequence[tuple[str, LessonProof, Mapping[str, Any]]]
+    session: GateSession, proofs: Sequence[tuple[Curated, LessonProof, Mapping[str, Any]]]
 ) -> list[str]:
     """Write proofs on their curated rows and return the keys; raise StoreError.
 
-    Each comes with its lesson's key and the figures for the ledger. A lesson that left curated
-    meanwhile is passed over.
+    Each comes with the row that was measured and the figures for the ledger. A lesson that left
+    curated meanwhile, or is another one now, is passed over.
     """
     stored = []
     with session.batch():
-        for key, proof, figures in proofs:
-            row = session.curated.get(key)
-            if row is None:
+        for measured, proof, figures in proofs:
+            key, row = measured.key, session.curated.get(measured.key)
+            if row is None or row.lesson != measured.lesson:
                 continue
             put = row.model_copy(update={"proof": proof.model_dump_json()})
             reason = f"measured: {proof.verdict}: {proof.told()}"

@@ -7,6 +7,7 @@ import pytest
 from lessons_loop.eval.leave_one_out import Measured, measure
 from lessons_loop.eval.runner import RunStopped
 from lessons_loop.filter.models import Curated
+from lessons_loop.promote.lesson_proof import LessonProof
 from support.llm_server import LlmServer, http_error
 from support.proving import (
     EMBEDDER,
@@ -87,3 +88,14 @@ def test_controls_measure_no_lesson(tmp_path: Path) -> None:
 def test_outage_measures_nothing(tmp_path: Path) -> None:
     with LlmServer([http_error(400)]) as server, pytest.raises(RunStopped):
         measured(tmp_path, server, [good("pumps")])
+
+
+@pytest.mark.parametrize(
+    "name", ["m" * 9000, "a\x00b\nc", "\ud800", "sk-test-FAKE0123456789abcdefFAKE"]
+)
+def test_name_of_a_model_never_spoils_the_row(tmp_path: Path, name: str) -> None:
+    with following(unknown=["pumps"], name=name) as server:
+        (one,) = measured(tmp_path, server, [good("pumps")], runs=1).values()
+    assert one.proof and "FAKE" not in one.proof.model
+    row = one.row.model_copy(update={"proof": one.proof.model_dump_json()})
+    assert Curated.from_record(row.to_record()) == row and LessonProof.of(row) == one.proof

@@ -45,7 +45,8 @@ def measured(root: Path) -> dict[str, str]:
         for text in found.values():
             session.apply(promotion(session, candidate(text)))
         keys = {verdict: candidate(text).lesson.key for verdict, text in found.items()}
-        store_proofs(session, [(keys[word], proof(word), {}) for word in ("helps", "harmful")])
+        rows = session.curated
+        store_proofs(session, [(rows[keys[w]], proof(w), {}) for w in ("helps", "harmful")])
     return keys
 
 
@@ -74,12 +75,27 @@ def test_report_lists_what_was_measured(root: Path, measured: dict[str, str]) ->
 
 def test_nothing_measured_is_nothing_told() -> None:
     rows = [curated(candidate(text).lesson) for text in (SOUND, OTHER)]
-    assert proof_summary(rows).told() == "" and proof_summary(rows).harmful == []
+    assert proof_summary(rows).told() == "" and proof_summary(rows).harmful == ()
 
 
-def test_lesson_that_left_meanwhile_is_passed_over(root: Path, measured: dict[str, str]) -> None:
+def test_harm_a_person_knows_of_is_counted_and_not_listed() -> None:
+    old = proof("harmful", at="2020-01-01T00:00:00Z").model_dump_json()
+    found = proof_summary([curated(candidate(SOUND).lesson, proof=old)])
+    assert found.counts == {"harmful": 1} and found.harmful == ()
+
+
+def test_lesson_that_is_another_one_now_is_passed_over(
+    root: Path, measured: dict[str, str]
+) -> None:
     with gate(root, EMBEDDER) as session:
-        gone = candidate("Never there.").lesson.key
-        assert store_proofs(session, [(gone, proof("helps"), {})]) == []
-        assert store_proofs(session, [(measured[""], proof("neutral"), {})]) == [measured[""]]
+        gone = curated(candidate("Never there.").lesson)
+        other = session.curated[measured["helps"]]
+        changed = other.model_copy(
+            update={"lesson": other.lesson.model_copy(update={"trigger": "pumps"})}
+        )
+        assert (
+            store_proofs(session, [(gone, proof("helps"), {}), (changed, proof("helps"), {})]) == []
+        )
+        row = session.curated[measured[""]]
+        assert store_proofs(session, [(row, proof("neutral"), {})]) == [measured[""]]
         assert session.ledger.verify() == []

@@ -82,15 +82,18 @@ def lesson_set(*lessons: Curated) -> LessonSet:
 
 
 @contextmanager
-def following(error_rate: float = 0.0, unknown: Sequence[str] = ()) -> Iterator[LlmServer]:
+def following(
+    error_rate: float = 0.0, unknown: Sequence[str] = (), name: str = "some-model"
+) -> Iterator[LlmServer]:
     """Serve a model that obeys the lessons it is shown, and else errs as often as told.
 
-    What is `unknown` it only knows from a good lesson.
+    What is `unknown` it only knows from a good lesson; `name` is what it calls itself.
     """
 
     def step(handler: Any, received: Received) -> None:
         body = received.body
-        send(handler, json.dumps(completion(reply(body, error_rate, unknown))).encode())
+        told = completion(reply(body, error_rate, unknown)) | {"model": name}
+        send(handler, json.dumps(told).encode())
 
     with LlmServer([step]) as server:
         yield server
