@@ -249,12 +249,13 @@ def test_a_hanging_call_is_given_up(tool_file):
 
 
 def test_a_blocking_call_holds_no_other_up(tool_file):
-    box = load_tools(tool_file, seconds=0.5)
+    box, started = load_tools(tool_file, seconds=0.5), time.monotonic()
     with ThreadPoolExecutor(4) as pool:
-        stuck = pool.submit(box.call, "blocks", '{"seconds": 8}')
+        stuck = pool.submit(box.call, "blocks", '{"seconds": 40}')
         others = [pool.submit(box.call, "number", "") for _ in range(3)]
         assert "no answer within" in stuck.result(60)[0]
         assert [one.result(60) for one in others] == [("12.5", False)] * 3
+    assert time.monotonic() - started < 30
 
 
 def test_sync_calls_run_one_by_one(tool_file):

@@ -102,6 +102,15 @@ def test_any_lessons_get_placebos(originals, seed):
         assert Curated.from_record(new.to_record()) == new
 
 
+def test_lessons_that_share_a_word_with_every_text_get_words_all_the_same():
+    words = [max(one.text.split(), key=len).strip(",.;") for one in placebo_texts()]
+    texts = [" ".join(words[at : at + 25]) for at in range(0, len(words), 25)]
+    originals = [curated(lesson(text, trigger="x")) for text in texts]
+    assert all(terms(one.text) & terms(" ".join(words)) for one in placebo_texts())
+    for found in placebo_for(originals, 2):
+        assert content_words(found.lesson.text) <= content_words(SHIPPED)
+
+
 def test_german_lessons_get_german_placebos():
     german = curated(
         lesson("Die Stunden immer nach dem Tag begrenzen und nicht ohne LIMIT fragen.")
