@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from lessons_loop.deploy.eval_run_hand import graded_by_hand, require_terminal
+from lessons_loop.deploy.eval_run_hand import graded_by_hand
 from lessons_loop.deploy.eval_run_options import RunOptions
 from lessons_loop.deploy.eval_setup import (
     demo_database,
@@ -23,6 +23,7 @@ from lessons_loop.deploy.eval_setup import (
     openwebui_source,
     recorded_source,
 )
+from lessons_loop.eval.judge_manual import require_terminal
 from lessons_loop.eval.question_set import QuestionSet, questions_folder, read_question_set
 from lessons_loop.eval.run_command import evaluate
 from lessons_loop.eval.run_folder import RunFolder

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import random
 
-from rich.console import Console
-
-from lessons_loop.eval.judge_manual import ManualJudge, require_terminal
+from lessons_loop.eval.judge_manual import ManualJudge
 from lessons_loop.eval.question_set import QuestionSet
 from lessons_loop.eval.run_folder import RunFolder
 from lessons_loop.promote.entry import login_name
+from lessons_loop.promote.render import make_console
 from lessons_loop.promote.terminal import ConsoleTerminal
-
-__all__ = ["graded_by_hand", "require_terminal"]
 
 
 def graded_by_hand(folder: RunFolder, questions: QuestionSet) -> None:
@@ -20,7 +17,7 @@ def graded_by_hand(folder: RunFolder, questions: QuestionSet) -> None:
 
     Raises KeyboardInterrupt after Ctrl-C, StoreError.
     """
-    judge = ManualJudge(ConsoleTerminal(Console()), login_name(), random.Random())
+    judge = ManualJudge(ConsoleTerminal(make_console()), login_name(), random.Random())
     by_id = {one.id: one for one in questions.questions}
     if judge.grade_all(folder.trials(), by_id, folder.append).interrupted:
         raise KeyboardInterrupt

@@ -84,7 +84,10 @@ class RunOptions(FrozenModel):
             raise typer.BadParameter("--judge is manual, none, or left out: --judge-url asks one")
         if name:
             return JudgeSettings(manual=name == "manual")
-        return JudgeSettings(self.judge_url.strip(), self.judge_model.strip(), self.judge_key)
+        url, model = self.judge_url.strip(), self.judge_model.strip()
+        if bool(url) != bool(model):
+            raise typer.BadParameter("--judge-url and --judge-model go together")
+        return JudgeSettings(url, model, self.judge_key)
 
 
 def given_options(

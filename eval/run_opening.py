@@ -10,6 +10,7 @@ import typer
 
 from lessons_loop.eval.run_record import Evaluation
 from lessons_loop.eval.runner import RunPlan
+from lessons_loop.promote.counting import many
 from lessons_loop.promote.masking import mask_through
 
 WIDTH = 80
@@ -22,13 +23,14 @@ def opening(wish: Evaluation, settings: Mapping[str, Any], begun: int) -> list[s
     rest = plan.total - begun
     about = rest * (2 if wish.source.uses_tools else 1)
     lines = [
-        f"{asked['count']} questions ({asked['controls']} of them controls) in {asked['topics']} "
-        f"topics, arms {', '.join(settings['arms'])}, {_times(plan.runs)}: {plan.total} answers",
+        f"{many(asked['count'], 'question')} ({asked['controls']} of them controls) in "
+        f"{many(asked['topics'], 'topic')}, arms {', '.join(settings['arms'])}, "
+        f"{_times(plan.runs)}: {many(plan.total, 'answer')}",
         _about_lessons(settings["lessons"], asked["count"]),
         f"agent: {_about_agent(settings)}",
         f"judge: {_about_judge(settings['judge'], plan)}",
         f"smallest lift this set can show: {_points(settings['smallest_lift'])}",
-        f"{begun} answers are here, about {about} requests to go; kept in {wish.folder.path}"
+        f"{many(begun, 'answer')} kept already, about {about} requests to go; in {wish.folder.path}"
         if begun
         else f"about {about} requests; kept in {wish.folder.path}",
     ]
@@ -58,7 +60,7 @@ def _about_judge(name: str, plan: RunPlan) -> str:
     needing = sum(bool(one.rubric) or not one.checks for one in plan.questions.questions)
     if name or not needing:
         return name or "none, checks decide all"
-    return f"none: {needing} question{'s' * (needing != 1)} with a rubric stay unjudged"
+    return f"none: {many(needing, 'question')} with a rubric will be unjudged"
 
 
 def _about_agent(settings: Mapping[str, Any]) -> str:

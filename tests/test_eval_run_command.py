@@ -310,7 +310,7 @@ def test_stopped_run_goes_on_to_the_same_end(
     valves = ["--tool-valves", json.dumps({"database": str(database)})]
     done = run_here("eval", "run", "--resume", str(out), *valves)
     assert done.code == 0, done.err
-    assert f"{kept} answers are here" in done.out
+    assert f"{kept} answers kept already" in done.out
     assert trials_in(out) == trials_in(calm)
     done = run_here("eval", "run", "--replay", str(out), "--out", str(tmp_path / "again"))
     assert trials_in(tmp_path / "again") == trials_in(calm), done.err
