@@ -13,7 +13,7 @@ from importlib.resources import files
 from lessons_loop.eval.eval_report import Report
 from lessons_loop.eval.eval_report_answers import answers_section
 from lessons_loop.eval.eval_report_plots import cost_plot, flips_plot, rates_plot, topics_plot
-from lessons_loop.eval.eval_report_text import FIGURES, control_line, part_line
+from lessons_loop.eval.eval_report_text import FIGURES, control_line, losses, part_line
 from lessons_loop.eval.pairs import Effect
 from lessons_loop.eval.saying import STAND_IN, few_topics, seen, sentence
 from lessons_loop.eval.trials import Arm
@@ -92,7 +92,12 @@ def _verdict(report: Report) -> str:
         text = said or "<p>One arm alone: nothing is compared.</p>"
         return f'<section class="verdict"><b>No verdict on lessons</b>{text}</section>'
     first = f"<p>{told(sentence(found).partition('. ')[2])}</p>"
-    more = [few_topics(found), *map(part_line, report.parts()), seen(report.smallest_lift)]
+    more = [
+        losses(report),
+        few_topics(found),
+        *map(part_line, report.parts()),
+        seen(report.smallest_lift),
+    ]
     more += [f"Also {sentence(one)}" for one in report.comparisons[1:]]
     rest = "".join(f"<p>{told(line)}</p>" for line in more if line)
     kind = escape(found.verdict, quote=True)

@@ -82,12 +82,21 @@ def _verdicts(report: Report) -> Iterator[str]:
     for number, found in enumerate(report.comparisons):
         label = "VERDICT" if number == 0 and report.primary else "also"
         yield from _wrapped(f"{label}: {sentence(found)}")
-    if report.comparisons and (told := few_topics(report.comparisons[0])):
-        yield from _wrapped(told)
-    for part in report.parts():
-        yield from _wrapped(part_line(part))
+    for found in report.comparisons[:1]:
+        yield from _wrapped(few_topics(found))
+    for line in [losses(report), *map(part_line, report.parts())]:
+        yield from _wrapped(line)
     if report.comparisons:
         yield from _wrapped(seen(report.smallest_lift))
+
+
+def losses(report: Report) -> str:
+    """Return what no mean may hide: questions lost in every run; empty where there are none."""
+    lost = [row for row in report.flips(Effect.BROKEN) if row.pair and row.pair.consistent]
+    if not lost:
+        return ""
+    count = f"LOST: {len(lost)} questions pass in every run without lessons"
+    return f"{count} and fail in every run with them"
 
 
 def part_line(part: Part) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lessons_loop.promote.options import AsJson, StateDir
+
+if TYPE_CHECKING:
+    from lessons_loop.eval.eval_report import Report
 
 
 def register(group: typer.Typer) -> None:
@@ -51,12 +54,10 @@ def report(
     typer.echo(json.dumps(content, indent=2) if as_json else "\n".join(lines))
 
 
-def _write(target: Path, found: object) -> None:
-    from lessons_loop.eval.eval_report import Report
+def _write(target: Path, found: Report) -> None:
     from lessons_loop.eval.eval_report_page import render_page
     from lessons_loop.promote.files import file_errors, write_atomic
 
-    assert isinstance(found, Report)
     page = render_page(found).encode("utf-8", "replace")
     if target.exists() and not target.is_file():
         with file_errors(target):

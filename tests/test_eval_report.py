@@ -96,6 +96,15 @@ def test_flips_are_listed_and_what_says_nothing_is_counted(tmp_path: Path) -> No
     assert re.search(r"fixed +q0 +0/3 to 3/3 +every run", text)
 
 
+def test_mean_gain_does_not_hide_a_loss(tmp_path: Path) -> None:  # T-38
+    trials = many(30, off="---", on="+++") + many(2, start=30, off="+++", on="---")
+    report = on_disk(tmp_path / "r", trials)
+    assert report.primary and report.primary.verdict == "helps"
+    for told in (" ".join(report.lines()), render_page(report)):
+        assert "LOST: 2 questions pass in every run without lessons" in told
+    assert "LOST" not in " ".join(on_disk(tmp_path / "other", HELPED).lines())
+
+
 def test_controls_are_told_apart(tmp_path: Path) -> None:
     report = on_disk(tmp_path / "r", HELPED)
     assert "4 controls: off 100.0 %, on 100.0 %; 0 fixed, 0 broken, net +0" in report.lines()
