@@ -43,7 +43,7 @@ class HistoryLine(BaseModel):
     """First 12 digits of the lesson set's digest."""
     rev: int = 0
     arms: dict[str, ArmFigures] = Field(default_factory=dict)
-    """By name of the arm."""
+    """By name of the arm; of a proof, `off` is before the batch and `on` with it."""
     verdict: str = ""
     """Empty: one arm alone, nothing was compared."""
     lift: float | None = None
