@@ -83,13 +83,15 @@ def carry_out(options: RunOptions, places: Places, *, as_json: bool) -> None:
     else:
         questions = RunFolder(places.replay or Path()).kept_questions()
     with _parts(options, places, questions) as parts:
-        wish = _wish(options, parts, questions, quiet=as_json)
+        wish = _wish(options, parts, places, questions, quiet=as_json)
         trials = evaluate(wish)
     _report(wish.folder, parts, options.max_unjudged, as_json=as_json)
     require_judged(trials, options.max_unjudged)
 
 
-def _wish(options: RunOptions, parts: Parts, questions: QuestionSet, *, quiet: bool) -> Evaluation:
+def _wish(
+    options: RunOptions, parts: Parts, places: Places, questions: QuestionSet, *, quiet: bool
+) -> Evaluation:
     judge = options.judging()
     if judge.manual:
         require_terminal()
@@ -103,7 +105,7 @@ def _wish(options: RunOptions, parts: Parts, questions: QuestionSet, *, quiet: b
         lessons=parts.lessons,
         embedder=parts.embedder,
         folder=RunFolder(parts.folder),
-        command=options.recorded(),
+        command=options.recorded() | ({"replay": str(places.replay)} if places.replay else {}),
         questions_folder=options.questions,
         store="" if options.demo else options.recorded()["store"],
         workers=options.workers,

@@ -140,11 +140,16 @@ def run(
     if demo and openwebui.strip():
         raise typer.BadParameter("--demo and --openwebui exclude each other")
     from lessons_loop.deploy.eval_run import Places, carry_out
-    from lessons_loop.deploy.eval_run_options import given_options
+    from lessons_loop.deploy.eval_run_options import given_options, replayed_by
     from lessons_loop.eval.run_folder import RunFolder
 
-    out, resume, replay = (one.expanduser() if one else None for one in (out, resume, replay))
+    out, resume, replay = (_whole(one) for one in (out, resume, replay))
     record = resume or replay
     begun = RunFolder(record) if record is not None else None
+    replay = replay or replayed_by(begun)
     options = given_options(context, begun, own_questions=replay is not None)
     carry_out(options, Places(out, resume, replay), as_json=as_json)
+
+
+def _whole(given: Path | None) -> Path | None:
+    return given.expanduser().absolute() if given else None

@@ -100,7 +100,8 @@ def given_options(
     """
     names = set(RunOptions.model_fields)
     given = {name: value for name, value in context.params.items() if name in names}
-    found = record.settings().get("command", {}) if record is not None else {}
+    found = record.settings().get("command") if record is not None else {}
+    found = found if isinstance(found, dict) else {}
     for name in names.intersection(found) - SECRETS:
         if _left_open(context, name):
             given[name] = found[name]
@@ -115,6 +116,15 @@ def given_options(
         raise OtherRun(
             f"{record.settings_file if record else 'the options'} cannot be read"
         ) from None
+
+
+def replayed_by(record: RunFolder | None) -> Path | None:
+    """Return the run that an interrupted replay answers from, None where it is no replay."""
+    if record is None:
+        return None
+    command = record.settings().get("command")
+    place = command.get("replay") if isinstance(command, dict) else ""
+    return Path(str(place)) if place else None
 
 
 def _left_open(context: typer.Context, name: str) -> bool:

@@ -7,6 +7,7 @@ Not covered: where the agent comes from (see `setup`, and deploy for Open WebUI 
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -93,7 +94,7 @@ def _asked(wish: Evaluation) -> list[Trial]:
 
 def go_on(wish: Evaluation) -> str:
     """Return the command that finishes a run."""
-    return f"`{wish.goes_on} {wish.folder.path}`"
+    return f"`{wish.goes_on} {shlex.quote(str(wish.folder.path))}`"
 
 
 def _recalled(wish: Evaluation) -> dict[str, tuple[Curated, ...]]:

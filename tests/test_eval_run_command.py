@@ -176,6 +176,8 @@ def test_no_secret_is_kept_or_shown(
         (["--replay", "."], "holds no run"),
         (["--resume", "."], "holds no run"),
         (["--judge", "manual"], "needs a terminal"),
+        (["--openwebui", "http://127.0.0.1:9", "--token", "x"], "127.0.0.1:9"),
+        (["--openwebui", "http://127.0.0.1:9", "--arms", "placebo"], "knows no placebo"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(
@@ -271,6 +273,25 @@ def test_too_many_unjudged_end_with_an_error_behind_the_report(
     done = run_here(*words, "--max-unjudged", "0.1")
     assert done.code == 1 and "1 of 5 answers are unjudged (0 by an outage)" in done.err
     assert "report.html" in done.out
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--out", "a", "--resume", "b"],
+        ["--replay", "a", "--resume", "b"],
+        ["--demo", "--openwebui", "http://127.0.0.1:9"],
+        ["--judge", "somebody"],
+        ["--judge-url", "http://127.0.0.1:9"],
+        ["--runs", "0"],
+    ],
+)
+def test_what_excludes_itself_is_usage(
+    model: str, database: Path, questions: Path, more: list[str]
+) -> None:
+    done = run_here(*agent_words(model, database, questions, "--arms", "off"), *more)
+    assert done.code == 2 or "holds no run" in done.err
+    assert told(done)
 
 
 def started(words: list[str]) -> subprocess.Popen[str]:
