@@ -62,9 +62,12 @@ def collapse(
     from lessons_loop.promote.files import file_errors
 
     found = read_question_set(questions_folder(questions))
+    target = html.expanduser().absolute() if html is not None else None
+    if target is not None:
+        with file_errors("the page"):
+            target.open("a").close()  # now, not after minutes of work
     figures = collapse_figures(found, rounds, chats, error_rate, seed, proof=proof)
-    if html is not None:
-        target = html.expanduser().absolute()
+    if target is not None:
         with file_errors(target):
             target.write_text(render_page(figures), "utf-8")
     print_figures(figures, as_json, collapse_lines)

@@ -15,8 +15,8 @@ from lessons_loop.promote.entry import run_app
 from support.commands import Done, Named, every_command, run_here
 
 NONSENSE = ("", "\u202e%s{0}[red]'\"", "http://[", "-1", "x" * 5000)
-STARTING = ("up", "demo", "eval demo")
-"""Commands that would start servers."""
+STARTING = ("up", "demo", "eval demo", "eval collapse", "eval poison")
+"""Commands that would start servers, or minutes of work."""
 COMMANDS = [found for found in every_command() if found.name not in STARTING]
 
 
@@ -77,6 +77,9 @@ def test_nonsense_is_one_line(
         ["up", "--port", "70000"],
         ["up", "--embedding", "nonsense"],
         ["demo", "--nonsense"],
+        ["eval", "collapse", "--rounds", "x"],
+        ["eval", "collapse", "--html", "/nowhere/page.html"],
+        ["eval", "collapse", "--html", "x" * 5000],
         ["demo", "--model", "m"],
         ["demo", "--model", "m", "--model-url", "http://["],
     ],
