@@ -82,3 +82,10 @@ def test_what_holds_no_rows(result: str) -> None:
 def test_cut_results_are_known() -> None:
     found = rows_of(json.dumps({"rows": [[1]], "truncated": "only the first 1 rows"}))
     assert found is not None and found.cut
+
+
+def test_columns_of_equal_values_end_in_time() -> None:
+    mixed = random.Random(7)
+    wanted = [tuple(mixed.sample(range(8), 8)) for _ in range(200)]
+    found = [tuple(mixed.sample(row, 8)) for row in wanted]
+    assert not same_rows(found, wanted, ordered=False)
