@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lessons_loop.deploy.bench_chat import first_token_figures
+from lessons_loop.deploy.bench_collapse import collapse_bench
 from lessons_loop.deploy.bench_eval import ERROR_RATES, eval_figures
 from lessons_loop.deploy.bench_eval_practice import POOL, practice_figures
 from lessons_loop.deploy.bench_figures import Figure, milliseconds
@@ -88,6 +89,7 @@ def parts(*, quick: bool, large: bool, only: str) -> list[Part]:
     every.append(
         Part("eval", "whole evaluations", lambda: practice_figures(rates, 3 if quick else 5, pool))
     )
+    every.append(Part("eval", "collapse test", lambda: collapse_bench(2 if quick else 5)))
     return [part for part in every if only in ("", part.part)]
 
 
