@@ -17,6 +17,7 @@ import typer
 from lessons_loop.deploy.eval_run_hand import graded_by_hand
 from lessons_loop.deploy.eval_run_options import RunOptions
 from lessons_loop.deploy.eval_setup import (
+    DEMO_DOMAIN,
     demo_database,
     demo_parts,
     harness_source,
@@ -78,10 +79,8 @@ class Parts:
 
 def carry_out(options: RunOptions, places: Places, *, as_json: bool) -> None:
     """Run it all and print the verdict; raise LessonsError, TooManyUnjudged last of all."""
-    if options.questions:
-        questions = read_question_set(questions_folder(options.questions))
-    else:
-        questions = RunFolder(places.replay or Path()).kept_questions()
+    _refuse_early(options, places)
+    questions = _questions(options, places)
     with _parts(options, places, questions) as parts:
         wish = _wish(options, parts, places, questions, quiet=as_json)
         trials = evaluate(wish)
@@ -89,12 +88,28 @@ def carry_out(options: RunOptions, places: Places, *, as_json: bool) -> None:
     require_judged(trials, options.max_unjudged)
 
 
+def _refuse_early(options: RunOptions, places: Places) -> None:
+    """Raise LessonsError for what cannot be, before anything that takes time."""
+    parse_arms(options.arms, lessons=True)
+    if options.domain:
+        clean_domain(options.domain)
+    if options.judging().manual:
+        require_terminal()
+    if not (places.replay or options.demo or options.openwebui.strip()):
+        options.agent().require()
+
+
+def _questions(options: RunOptions, places: Places) -> QuestionSet:
+    """Return what is asked, of a replay without --questions what was asked; raise LessonsError."""
+    if options.questions:
+        return read_question_set(questions_folder(options.questions))
+    return RunFolder(places.replay or Path()).kept_questions()
+
+
 def _wish(
     options: RunOptions, parts: Parts, places: Places, questions: QuestionSet, *, quiet: bool
 ) -> Evaluation:
     judge = options.judging()
-    if judge.manual:
-        require_terminal()
     own = parts.lessons is not None or not parts.source.recalls
     plan = RunPlan(questions, parse_arms(options.arms, lessons=own), options.runs, options.seed)
     return Evaluation(
@@ -119,18 +134,17 @@ def _wish(
 @contextmanager
 def _parts(options: RunOptions, places: Places, questions: QuestionSet) -> Iterator[Parts]:
     """Yield whom to ask; raise LessonsError."""
-    domain = clean_domain(options.domain or questions.domain)
+    folder = places.at(None, "")
     if places.replay is not None:
         with _reference(options) as agent:
-            yield Parts(recorded_source(RunFolder(places.replay)), agent, places.at(None, domain))
+            yield Parts(recorded_source(RunFolder(places.replay)), agent, folder)
     elif options.demo:
         with demo_parts(options.error_rate, options.seed) as demo:
-            lessons = copied_set(demo.store, domain, None, demo.embedder)
+            lessons = copied_set(demo.store, DEMO_DOMAIN, None, demo.embedder)
             source = harness_source(demo.agent, options.error_rate)
-            folder = places.at(None, domain)
             yield Parts(source, demo.agent, folder, lessons, known_texts(demo.embedder))
     else:
-        yield _given(options, places, domain)
+        yield _given(options, places, options.domain or questions.domain)
 
 
 @contextmanager
@@ -147,23 +161,26 @@ def _reference(options: RunOptions) -> Iterator[AgentSettings]:
 
 def _given(options: RunOptions, places: Places, domain: str) -> Parts:
     """Return the parts that are the user's own; raise LessonsError."""
+    agent, state = options.agent(), None
     given = Path(options.state_dir) if options.state_dir else None
-    state = state_of(options.store, given) if options.store.strip() else None
-    agent, folder = options.agent(), places.at(state, domain)
-    if options.openwebui.strip():
-        arms = parse_arms(options.arms, lessons=True)
-        source = openwebui_source(
-            _target(options), state / "eval" if state else Path(LOCAL_RUNS), arms
-        )
-    else:
-        source = harness_source(agent)
-    embedder = parse_embedding(options.embedding, os.environ)
-    lessons = None
     if options.store.strip():
-        with busy("copying the lessons"):
-            lessons = copied_set(options.store, domain, given, embedder)
+        domain, state = clean_domain(domain), state_of(options.store, given)
+    folder, embedder = places.at(state, domain), parse_embedding(options.embedding, os.environ)
+    source = _source(options, agent, state)
+    if state is None:
+        return Parts(source, agent, folder)
+    with busy("copying the lessons"):
+        lessons = copied_set(options.store, domain, given, embedder)
     remembering = known_texts(embedder) if embedder is not None else None
     return Parts(source, agent, folder, lessons, remembering, state)
+
+
+def _source(options: RunOptions, agent: AgentSettings, state: Path | None) -> AgentSource:
+    """Return whom the settings name; raise NoAgent."""
+    if not options.openwebui.strip():
+        return harness_source(agent)
+    arms = parse_arms(options.arms, lessons=True)
+    return openwebui_source(_target(options), state / "eval" if state else Path(LOCAL_RUNS), arms)
 
 
 def _target(options: RunOptions) -> Target:

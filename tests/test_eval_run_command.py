@@ -202,7 +202,8 @@ def test_no_questions_are_refused(tmp_path: Path, model: str, content: str | Non
     folder.mkdir()
     if content is not None:
         (folder / "none.yaml").write_text(content)
-    done = run_here("eval", "run", "--questions", str(folder), "--agent-url", model)
+    agent = ["--agent-url", model, "--agent-model", "practice-model"]
+    done = run_here("eval", "run", "--questions", str(folder), *agent)
     assert done.code == 1 and "question" in told(done)
 
 
@@ -348,7 +349,7 @@ def test_demo_ends_with_a_verdict_in_one_command(
     questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["eval", "run", "--demo", "--questions", str(questions), "--domain", "sql"]
+    words = ["eval", "run", "--demo", "--questions", str(questions)]
     done = run_here(*words, "--runs", "1", "--error-rate", "0")
     assert done.code == 0, done.err
     assert "VERDICT" in done.out and "a script stood in for the model" in done.out
