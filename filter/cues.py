@@ -84,6 +84,7 @@ _CONFIRMS = re.compile(
         |resolved|(?:that|it)\ did\ (?:it|the\ trick)|tests?\ pass\w*|compiles|green
         |went\ through|comes?\ (?:out|through)|(?:is|are)\ (?:up|back|in|there)
         |fine|great|awesome|excellent|spot\ on)\b
+    |^\W{0,3}right(?=\W{0,3}$|[.,!;:]|\ (?:on|you\ are|indeed)\b)
     |\b(?:passt|stimmt|funktioniert|geht\ (?:jetzt|nun|wieder)|klappt|richtig|korrekt|genau|perfekt
         |gelöst|behoben|kommt\ (?:so\ )?hin|haut\ hin|super|prima|bestens|läuft|übereinstimm\w*
         |deckt\ sich|decken\ sich|entspricht)\b

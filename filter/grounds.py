@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from lessons_loop.filter.cues import says_more
 from lessons_loop.filter.people import listed_people
@@ -194,8 +195,27 @@ def is_thin(text: str, reading: Reading) -> bool:
     calls = frozenset[str]().union(*(reading.pieces[p] for p in reading.where("call")))
     if not reading.proofs.confirmations or calls - tools - _EVERYDAY <= said:
         own -= said  # nothing is learned from what the user knew, unless he says that it worked
+    if reading.proofs.confirmations and _names_command(text, reading, said | tools | _EVERYDAY):
+        return False
     named = [piece for name in names_in(text) for piece in name.pieces]
     acronyms = [word.casefold() for word in re.findall(r"\b[A-Z][A-Z0-9]{1,10}\b", text)]
     untimed = _CLOCK_TIME.sub(" ", text)
     digits = [number for number in numbers_in(untimed) if number not in SMALL_NUMBERS]
     return not digits and not (own - tools - _EVERYDAY).intersection(named + acronyms)
+
+
+_SHORT_OPTION = re.compile(r"(?<![\w-])-[A-Za-z]{1,8}(?![\w-])")
+
+
+def _names_command(text: str, reading: Reading, known: frozenset[str]) -> bool:
+    """Say whether a lesson has an option of a call, or two words of one that nobody said before."""
+    calls = [reading.texts[p] for p in reading.where("call")]
+    options = set(_SHORT_OPTION.findall(text))
+    if any(options.intersection(_SHORT_OPTION.findall(call)) for call in calls):
+        return True
+    words = _plain_words(text)
+    told = " | ".join(" ".join(_plain_words(call)) for call in calls)
+    pairs = pairwise(words)
+    return any(
+        not known.issuperset(pair) and f" {' '.join(pair)} " in f" {told} " for pair in pairs
+    )

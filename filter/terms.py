@@ -103,6 +103,8 @@ _PUBLIC_NAME = re.compile(
     re.IGNORECASE,
 )
 """Public registries by their bare names: products. The gate's allow-list decides on them."""
+_LOCAL_NAME = re.compile(r"(?<![\w.-])host\.docker\.internal(?![\w.-]*\w\.)", re.IGNORECASE)
+"""The machine itself, seen from a container."""
 SMALL_NUMBERS = frozenset(str(number) for number in range(11))
 CONVERSIONS = frozenset(
     {"12", "24", "60", "90", "100", "180", "360", "365", "1000", "1024", "3600", "86400"}
@@ -173,7 +175,7 @@ def quantities_in(text: str) -> tuple[str, ...]:
 
 def addresses_in(text: str) -> bool:
     """Say whether a text names a URL or a host."""
-    bare = _PUBLIC_NAME.sub(" ", _API_GROUP.sub(" ", text))
+    bare = _LOCAL_NAME.sub(" ", _PUBLIC_NAME.sub(" ", _API_GROUP.sub(" ", text)))
     return bool(_URL_SCHEME.search(bare) or _HOST_NAME.search(bare))
 
 

@@ -2,7 +2,7 @@
 
 Covered: a quote that is not in the excerpt, too short, or only in the assistant's
 words or a document; an excerpt without a tool result or words of the user; advice
-whose names stand in tool output only.
+whose names stand in tool output only, or whose words were told and not shown.
 Not covered: whether the excerpt is true. A forged candidate can bring a forged
 excerpt: that is what corroboration and review are for. Names that stand nowhere in
 the excerpt are let pass, because it may be cut; the filter saw the whole transcript.
@@ -19,6 +19,7 @@ from lessons_loop.filter.models import QUOTE_MIN, Candidate, Evidence, EvidenceK
 from lessons_loop.filter.terms import names_in, piece_index
 from lessons_loop.promote.findings import Finding, holds, rejects
 from lessons_loop.promote.lint_safety import find_reviewer_orders
+from lessons_loop.promote.shown import find_acting, find_told, find_twins
 
 _HEAD = re.compile(r"^\[(\d+)\] (user|assistant|call|result|failed|document)\b([^:\n]*):", re.I)
 _SPACE = re.compile(r"\s+")
@@ -52,6 +53,14 @@ def check_evidence(candidate: Candidate) -> tuple[Finding, ...]:
         *_check_lines(evidence, lines),
         *_check_advice(candidate, lines),
         *_check_orders(evidence),
+        *find_acting(candidate),
+        *find_told(
+            candidate,
+            [line.text for line in lines if line.role == "user"],
+            [line.text for line in lines if line.role == "document"],
+            [line.text for line in lines if line.role in ("call", "result", "failed")],
+        ),
+        *find_twins(candidate.lesson.text, evidence.excerpt),
     )
 
 
@@ -73,6 +82,8 @@ def _check_lines(evidence: Evidence, lines: Iterable[CitedLine]) -> Iterator[Fin
         yield rejects("no-proof", "cites neither a tool result nor words of the user")
     elif evidence.kind is EvidenceKind.TOOL_SUCCESS and "result" not in roles:
         yield holds("no-result", "says a tool succeeded but shows only the user's words")
+    elif evidence.kind is not EvidenceKind.CONFIRMED_CORRECTION and not evidence.tools:
+        yield holds("no-tool", "says that a tool proved it and names none")
 
 
 def _check_advice(candidate: Candidate, lines: Iterable[CitedLine]) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ Not covered: another meaning told in other words throughout; there the model alo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
@@ -17,6 +18,7 @@ from lessons_loop.promote.opposition import contradicts, missing, subsequence
 from lessons_loop.promote.similarity import same_situation, takes_back
 from lessons_loop.promote.wording import TURNING, Word, has_condition, words_of
 
+_NULL_TEST = re.compile(r"(\w+)\s+is\s+(not\s+)?null\b")
 SAME_SENTENCE = 0.6
 """Share of its words, in order, from which a text is the other one with words exchanged."""
 
@@ -37,7 +39,15 @@ def may_fold(new: Lesson, old: Lesson) -> bool:
 def may_release(new: Lesson, old: Lesson) -> bool:
     """Say whether `new` could stand beside `old`: it does not just exchange words of it."""
     whole = subsequence(words_of(old.text), words_of(new.text))
+    if tests_the_opposite(new.text, old.text):
+        return False
     return whole is not None or not exchanges_words(new.text, old.text)
+
+
+def tests_the_opposite(new: str, old: str) -> bool:
+    """Say whether one text wants a column empty that the other wants filled."""
+    mine, theirs = (dict(_NULL_TEST.findall(text.casefold())) for text in (new, old))
+    return any(bool(theirs[name]) != bool(mine[name]) for name in mine.keys() & theirs.keys())
 
 
 def exchanges_words(new: str, old: str) -> bool:

@@ -140,7 +140,7 @@ def _with_history(verdict: Verdict, situation: Situation) -> Verdict:
 
 
 def _by_sightings(group: Group, rules: Rules) -> Verdict | None:
-    sound = [seen for seen in group.candidates if not _weight(_evidence(seen, rules))[0]]
+    sound = [seen for seen in group.candidates if not _evidence(seen, rules)]
     whole = [seen for seen in sound if not adds_advice(group.lesson, seen.lesson)]
     users, some = count_users(whole), count_users(sound)
     if users >= rules.min_users:

@@ -38,7 +38,8 @@ encode encrypt end enforce enlarge enrol enroll ensure enter enumerate equip era
 etch evaluate exclude execute exempt exercise exit expand expect expire explain export expose
 express extend extract factor fade fall fall-back favor favour feed fence fetch file fill film
 filter find fine-tune finish fit fix flag flash flatten flip float flush fold follow force
-force-delete fork format forward freeze fuse gate gather generate get give glue go grade grant
+forecast extrapolate approximate force-delete fork format forward freeze fuse gate gather
+generate get give glue go grade grant
 grep grind ground group guard guess guide halt halve handle hang hard-code harden hash hide
 highlight hit hold hook host hover hyphenate identify ignore imitate implement import impose
 include increase increment index infer inflate inform inherit initialise initialize inject inline

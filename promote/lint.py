@@ -17,6 +17,7 @@ from lessons_loop.filter.redact import find_sensitive, mask
 from lessons_loop.promote.findings import Finding, Severity, holds, rejects
 from lessons_loop.promote.hidden import find_hidden, find_lookalikes, strip_hidden
 from lessons_loop.promote.language import guess_language
+from lessons_loop.promote.lint_acts import find_acts
 from lessons_loop.promote.lint_aim import find_aim
 from lessons_loop.promote.lint_breadth import find_breadth, find_kind
 from lessons_loop.promote.lint_outside import find_outside
@@ -47,6 +48,8 @@ _CODE = re.compile(
 
 
 _KEYPAD = re.compile(
+    r"\b(?:doors?|rooms?|gates?|safes?|alarms?|lockers?|vaults?|keypads?|tür|raum|tor|tresor|porte|puerta)"
+    r"\b[^.;]{0,60}\b(?:code|pin|kode|código) (?:is |= ?)?\d{3,8}\b|"
     r"\b(?:enter|type|dial|key in|press|tippe?|gib)\b \d{4,8}\b[^.;]{0,40}"
     r"\b(?:panel|door|gate|alarm|safe|keypad|lock|vault|tür|tor|tresor)\b",
     re.IGNORECASE,
@@ -67,7 +70,7 @@ _BASIC = re.compile(
     re.I,
 )
 _TOKEN_LIKE = re.compile(
-    r"(?<![\w./$-])(?=[\w:+=-]*[A-Z])(?=[\w:+=-]*[a-z])(?=(?:[\w:+=-]*?\d){3})[\w:+=-]{24,}(?![\w./(])"
+    r"(?<![\w./$-])(?![A-Z_]+=--)(?=[\w:+=-]*[A-Z])(?=[\w:+=-]*[a-z])(?=(?:[\w:+=-]*?\d){3})[\w:+=-]{24,}(?![\w./(])"
 )
 _PASSWORD_LIKE = re.compile(
     r"(?<![\w$%{/.#&@!^*-])(?=[^\s]*[a-z])(?=[^\s]*[A-Z])(?=[^\s]*\d)(?=[^\s]*[#!&^*@$+?~])"
@@ -105,7 +108,7 @@ def _fields(lesson: Lesson) -> Iterator[tuple[str, str]]:
 
 def _lint_text(lesson: Lesson) -> Iterator[Finding]:
     text = mask(lesson.text)
-    for check in (find_mood, find_dangling, find_one_off):
+    for check in (find_mood, find_dangling, find_one_off, find_acts):
         yield from check(text)
     yield from find_aim(text, guess_language(text))
 

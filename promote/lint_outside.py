@@ -34,6 +34,14 @@ _LABEL_HOST = re.compile(r"(?:^|\.)(?:kubernetes|k8s|cert-manager|istio|helm|arg
 """Prefixes of Kubernetes labels and annotations: names, not addresses."""
 
 
+_BARE_ADDRESS = re.compile(
+    r"(?<![:\w/])//([a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,})(?=[/?:)\s]|$)", _I
+)
+_OTHER_SCRIPT = re.compile(r"(?<![\w.])([^\W\d_a-zA-Z]{2,}\.[^\W\d_a-zA-Z]{2,})(?![\w.])")
+"""`数据.公司`: a host in another script; its sentences hold no full stop inside."""
+_PICTURE = re.compile(r"!\[[^\]]{0,80}\]\(")
+
+
 def find_outside(text: str, allowed: Iterable[str] = ()) -> Iterator[Finding]:
     """Yield URLs, hosts and recipients that are neither local nor on the allow-list."""
     allow = tuple(host.strip().casefold() for host in allowed if host.strip())
@@ -42,6 +50,8 @@ def find_outside(text: str, allowed: Iterable[str] = ()) -> Iterator[Finding]:
             yield holds("outside", f"'{host}' may be a setting or an address")
         elif not _is_allowed(host.casefold(), allow):
             yield rejects("outside", f"names the address '{host}', which is not on the allow-list")
+    if found := _PICTURE.search(text):
+        yield rejects("outside", f"shows a picture from an address: '{found.group()}'")
     if found := _IMAGE.search(text):
         yield holds("outside", f"names the image '{found.group()}' of a third party")
     for found in _LABEL.finditer(text):
@@ -54,6 +64,8 @@ def _addresses(text: str) -> Iterator[str]:
         yield found.group(2).rpartition("@")[2].split("/")[0].split(":")[0] or found.group(1)
     for pattern in (_MAIL, _IPV4, _CHANNEL):
         yield from (found.group(1) for found in pattern.finditer(_FILE_OPTION.sub(" ", text)))
+    for pattern in (_BARE_ADDRESS, _OTHER_SCRIPT):
+        yield from (found.group(1) for found in pattern.finditer(text))
     plain = _LABEL.sub(" ", _URL.sub(" ", _MAIL.sub(" ", text)))
     for found in _HOST.finditer(plain):
         if found.group(1).casefold() not in _PRODUCTS:

@@ -91,6 +91,14 @@ _REVIEWER = re.compile(
     r" (?:is|was|has been) (?:already |pre-?)*(?:approved|reviewed|vetted)\b",
     _I,
 )
+_REVIEWER_ELSEWHERE = re.compile(
+    r"\b(?:prüfer\w*|gutachter\w*|revisor\w*|relecteur\w*|examinateur\w*|évaluateur\w*"
+    r"|modérateur\w*"
+    r"|moderador\w*|aprobador\w*|beoordelaar\w*|рецензент\w*|проверяющ\w*)\s*[:,!]"
+    r"|(?:审核员|审查员|評価者|審査員|검토자)\s*[:：,，]?"
+    r"|\b(?:diese\w*|cette|esta|questa|dit) (?:lektion|leçon|lección|lezione|lição|les)\b",
+    _I,
+)
 _EVERY_ANSWER = re.compile(
     r"\b(?:every|each|all|your|the next|future|subsequent)\W+(?:\w+\W+)?"
     r"(?:answers?(?! with| by)|repl(?:y|ies)|messages? you|outputs? you)\b"
@@ -142,6 +150,7 @@ _INJECTIONS = (
     (_OBEY, "orders the model to obey somebody unchecked"),
     (_OBEY_WRITTEN, "orders the model to obey somebody unchecked"),
     (_REVIEWER, "speaks to the reviewer"),
+    (_REVIEWER_ELSEWHERE, "speaks to the reviewer"),
     (_EVERY_ANSWER, "steers the model's answers as such"),
     (_CONCEAL, "asks to hide something from people"),
     (_DISCLOSE, "asks to disclose something"),
@@ -164,7 +173,7 @@ def find_injection(text: str) -> Iterator[Finding]:
 def find_reviewer_orders(text: str) -> Iterator[str]:
     """Yield stretches of evidence that order a reviewer or model about: a person has to look."""
     plain = unicodedata.normalize("NFKC", text)
-    for pattern in (_IGNORE, _IGNORE_ELSEWHERE, _REVIEWER):
+    for pattern in (_IGNORE, _IGNORE_ELSEWHERE, _REVIEWER, _REVIEWER_ELSEWHERE):
         if found := pattern.search(plain):
             yield found.group().strip()[:60]
 
@@ -210,7 +219,8 @@ _UNSAFE = (
     r"\b(?:terraform|tofu|pulumi|vagrant) destroy\b|\bhelm uninstall\b|\bflush(?:all|db)\b"
     r"|\bkubectl delete (?:ns|namespaces?|pvc?|crds?|--all)\b|\bgit clean -\w*[fd]"
     r"|\b(?:volume|system) prune\b|\bwipefs\b|\bzpool destroy\b|\bdropdb\b",
-    r"\b(?:call|run|use|invoke|execute)\W+(?:the )?(?:delete|drop|remove|purge|wipe|destroy"
+    r"\b(?:call|run|use|invoke|execute)\W+(?:the )?(?:delete|drop(?!_(?:duplicates|na|null\w*"
+    r"|cols?|columns?)\b)|remove|purge|wipe|destroy"
     r"|truncate|erase)_\w+",
     r"\b\w*(?:reset|purge|wipe|destroy|zap|prune|delete|drop|format|overwrite)\w*\b[^.;]{0,20}"
     r"\s(?:-f|--force|--yes|-y)(?![\w-])",

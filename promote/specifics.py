@@ -71,7 +71,9 @@ favicon html5 sitemap cms erp crm pos till scale rfid nfc cnc plc scada modbus o
 setpoint actuator thermostat inverter relay pump meter kwh watt-hour waveform sample sampling lut
 primer contig genome alignment assay plate pipette fastq bam vcf netcdf geotiff shapefile dem crs
 epsg wgs84 tile mapbox osm trial-balance chart-of-accounts depreciation accrual payroll payslip
-timesheet docstring formatter typecheck stub mypy pytest tox tsc eslint webpack vite babel
+timesheet metre meter millimetre centimetre kilometre litre gram kilogram flex flexbox padding
+viewport overflow child docstring formatter typecheck stub
+mypy pytest tox tsc eslint webpack vite babel
 """)
 _GERMAN_TRADE = word_set("""
 tabelle spalte zeile abfrage index datei ordner verzeichnis pfad datenbank schema server dienst

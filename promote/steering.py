@@ -14,6 +14,8 @@ _STEERS = re.compile(
     r"(?:users?|customers?|people|anybody|anyone|everyone|everybody)\b|\bcurated\b"
     r"|\btrust\W+(?:\w+\W+){0,3}(?:contents?|outputs?|pages?|messages?|mails?|text)\b"
     r"|\blessons?\b(?! (?:table|plan|module|activit))"
+    r"|\b(?:entries about|(?:lessons|suggestions|submissions) (?:about|on|of|from|by))\b"
+    r"|\bmoderation\b"
     r"|\b(?:the|whole|full|entire) (?:conversation|chat history)\b",
     _I,
 )

@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: f1fe7d507aaa5c55be4b578123851e1a3ac3241a5f966d45626f10f82f8da4b9
+source_digest: 9db3b0598e8ab8ea2093721222317dbce4e203fc110bba3ba6ee56cd39546620
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import (
     Annotated,
@@ -295,6 +295,8 @@ _PUBLIC_NAME = re.compile(
     re.IGNORECASE,
 )
 """Public registries by their bare names: products. The gate's allow-list decides on them."""
+_LOCAL_NAME = re.compile(r"(?<![\w.-])host\.docker\.internal(?![\w.-]*\w\.)", re.IGNORECASE)
+"""The machine itself, seen from a container."""
 SMALL_NUMBERS = frozenset(str(number) for number in range(11))
 CONVERSIONS = frozenset(
     {"12", "24", "60", "90", "100", "180", "360", "365", "1000", "1024", "3600", "86400"}
@@ -365,7 +367,7 @@ def quantities_in(text: str) -> tuple[str, ...]:
 
 def addresses_in(text: str) -> bool:
     """Say whether a text names a URL or a host."""
-    bare = _PUBLIC_NAME.sub(" ", _API_GROUP.sub(" ", text))
+    bare = _LOCAL_NAME.sub(" ", _PUBLIC_NAME.sub(" ", _API_GROUP.sub(" ", text)))
     return bool(_URL_SCHEME.search(bare) or _HOST_NAME.search(bare))
 
 
@@ -564,6 +566,7 @@ _CONFIRMS = re.compile(
         |resolved|(?:that|it)\ did\ (?:it|the\ trick)|tests?\ pass\w*|compiles|green
         |went\ through|comes?\ (?:out|through)|(?:is|are)\ (?:up|back|in|there)
         |fine|great|awesome|excellent|spot\ on)\b
+    |^\W{0,3}right(?=\W{0,3}$|[.,!;:]|\ (?:on|you\ are|indeed)\b)
     |\b(?:passt|stimmt|funktioniert|geht\ (?:jetzt|nun|wieder)|klappt|richtig|korrekt|genau|perfekt
         |gelöst|behoben|kommt\ (?:so\ )?hin|haut\ hin|super|prima|bestens|läuft|übereinstimm\w*
         |deckt\ sich|decken\ sich|entspricht)\b
@@ -5875,11 +5878,30 @@ def is_thin(text: str, reading: Reading) -> bool:
     calls = frozenset[str]().union(*(reading.pieces[p] for p in reading.where("call")))
     if not reading.proofs.confirmations or calls - tools - _EVERYDAY <= said:
         own -= said  # nothing is learned from what the user knew, unless he says that it worked
+    if reading.proofs.confirmations and _names_command(text, reading, said | tools | _EVERYDAY):
+        return False
     named = [piece for name in names_in(text) for piece in name.pieces]
     acronyms = [word.casefold() for word in re.findall(r"\b[A-Z][A-Z0-9]{1,10}\b", text)]
     untimed = _CLOCK_TIME.sub(" ", text)
     digits = [number for number in numbers_in(untimed) if number not in SMALL_NUMBERS]
     return not digits and not (own - tools - _EVERYDAY).intersection(named + acronyms)
+
+
+_SHORT_OPTION = re.compile(r"(?<![\w-])-[A-Za-z]{1,8}(?![\w-])")
+
+
+def _names_command(text: str, reading: Reading, known: frozenset[str]) -> bool:
+    """Say whether a lesson has an option of a call, or two words of one that nobody said before."""
+    calls = [reading.texts[p] for p in reading.where("call")]
+    options = set(_SHORT_OPTION.findall(text))
+    if any(options.intersection(_SHORT_OPTION.findall(call)) for call in calls):
+        return True
+    words = _plain_words(text)
+    told = " | ".join(" ".join(_plain_words(call)) for call in calls)
+    pairs = pairwise(words)
+    return any(
+        not known.issuperset(pair) and f" {' '.join(pair)} " in f" {told} " for pair in pairs
+    )
 
 
 # ------------------------------------------------------------------------------
