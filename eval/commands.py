@@ -10,6 +10,7 @@ from lessons_loop.eval import (
     history_command,
     lesson_command,
     neardup_command,
+    poison_command,
     recall_command,
     report_command,
 )
@@ -31,6 +32,7 @@ def register(app: typer.Typer) -> typer.Typer:
     history_command.register(group)
     lesson_command.register(group)
     neardup_command.register(group)
+    poison_command.register(group)
     recall_command.register(group)
     report_command.register(group)
     app.add_typer(group)
