@@ -113,19 +113,31 @@ def _placebo(original: Curated, seed: int, avoided: frozenset[str], taken: set[s
 
 
 def _ordered(old: Lesson, avoided: frozenset[str], chance: random.Random) -> list[PlaceboText]:
-    """Shuffle the texts: those of the lesson's language first, those that share a word last."""
-    texts = placebo_texts()
+    """Shuffle the texts: those of the lesson's language first, those that share a word last.
+
+    These come without the words they share.
+    """
     german = guess_language(old.text) == "de"
-
-    def rank(one: PlaceboText) -> tuple[bool, bool]:
-        return bool(_known(one) & avoided), (one.lang == "de") is not german
-
-    return sorted(chance.sample(texts, len(texts)), key=rank)
+    alone: list[PlaceboText] = []
+    sharing: list[PlaceboText] = []
+    for one, known in chance.sample(_shipped(), len(_shipped())):
+        if known.isdisjoint(avoided):
+            alone.append(one)
+        else:
+            kept = {
+                name: _without_words(getattr(one, name), avoided) for name in ("text", "trigger")
+            }
+            sharing.append(one.model_copy(update=kept))
+    return [
+        *sorted(alone, key=lambda one: (one.lang == "de") is not german),
+        *sorted(sharing, key=lambda one: (one.lang == "de") is not german),
+    ]
 
 
 @cache
-def _known(one: PlaceboText) -> frozenset[str]:
-    return frozenset(terms(f"{one.trigger} {one.text}"))
+def _shipped() -> tuple[tuple[PlaceboText, frozenset[str]], ...]:
+    """Return the shipped texts, each with its terms."""
+    return tuple((one, frozenset(terms(f"{one.trigger} {one.text}"))) for one in placebo_texts())
 
 
 def _terms_of(lesson: Lesson) -> frozenset[str]:
@@ -139,17 +151,15 @@ def _filled(
     spare = int(length * TOLERANCE)
     least = length - spare
     longest = min(length + spare, TRIGGER_LIMIT if between == OR else TEXT_LIMIT)
-    cleaned = [text for part in parts if (text := _without_words(part, avoided))]
-    wholes = () if salt else _wholes(cleaned, between, longest)
-    for text in chain(wholes, _cuts(cleaned, between, length, salt)):
+    parts = [part for part in parts if part]
+    wholes = () if salt else _wholes(parts, between, longest)
+    for text in chain(wholes, _cuts(parts, between, length, salt)):
         if least <= len(text) <= longest and not terms(text) & avoided:
             return text
     return _syllables(length, avoided)
 
 
 def _without_words(text: str, avoided: frozenset[str]) -> str:
-    if not terms(text) & avoided:
-        return text
     return " ".join(word for word in text.split() if not terms(word) & avoided)
 
 
