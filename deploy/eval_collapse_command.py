@@ -80,55 +80,48 @@ def collapse_figures(
 ) -> dict[str, Any]:
     """Run both loops; raise LessonsError."""
     from lessons_loop.deploy.eval_setup import demo_parts
-    from lessons_loop.eval.collapse import (
-        USERS,
-        Collapse,
-        by_the_gate,
-        run_rounds,
-        split,
-        summary,
-        without_gate,
-    )
+    from lessons_loop.eval.collapse import USERS, Collapse, split, summary
     from lessons_loop.eval.collapse_chats import Distiller
     from lessons_loop.eval.shelf import known_texts
-    from lessons_loop.eval.showing import progress_bar
 
     asked = tuple(one for one in questions.questions if not one.control)
     taught, held_out = split(asked)
-    with (
-        demo_parts(error_rate, seed, bad_advice=True) as parts,
-        progress_bar("rounds", 2 * (rounds + 1)) as step,
-    ):
-        agent = parts.agent
-        distiller = Distiller(agent.url, agent.model)
+    with demo_parts(error_rate, seed, bad_advice=True) as parts:
         wish = Collapse(
             asked,
-            agent,
-            distiller,
+            parts.agent,
+            Distiller(parts.agent.url, parts.agent.model),
             known_texts(parts.embedder),
             DOMAIN,
             rounds,
             chats,
             seed,
-            _prover(agent, held_out) if proof else None,
+            _prover(parts.agent, held_out) if proof else None,
         )
-        courses: list[list[Round]] = []
-        for name, decide in (("gated", _quietly(by_the_gate)), ("ungated", without_gate)):
-            store = Path(parts.store).with_name(name)
-            shutil.copytree(parts.store, store)
-            courses.append(run_rounds(wish, store, decide, lambda _: step()))
+        courses = _courses(wish, Path(parts.store))
     settings = {
         "questions": len(asked),
         "taught": len(taught),
         "held_out": len(held_out),
         "users": len(USERS),
-        "rounds": rounds,
-        "chats": chats,
-        "error_rate": error_rate,
-        "seed": seed,
+        **{"rounds": rounds, "chats": chats, "error_rate": error_rate, "seed": seed},
         "proof": proof,
     }
     return {"settings": settings, **summary(*courses)}
+
+
+def _courses(wish: Collapse, seeded: Path) -> list[list[Round]]:
+    """Go through the rounds on two copies of a seeded store."""
+    from lessons_loop.eval.collapse import by_the_gate, run_rounds, without_gate
+    from lessons_loop.eval.showing import progress_bar
+
+    found = []
+    with progress_bar("rounds", 2 * (wish.rounds + 1)) as step:
+        for name, decide in (("gated", _quietly(by_the_gate)), ("ungated", without_gate)):
+            store = seeded.with_name(name)
+            shutil.copytree(seeded, store)
+            found.append(run_rounds(wish, store, decide, lambda _: step()))
+    return found
 
 
 def _prover(agent: AgentSettings, held_out: Sequence[EvalQuestion]) -> Prover:
