@@ -82,8 +82,6 @@ def _check_lines(evidence: Evidence, lines: Iterable[CitedLine]) -> Iterator[Fin
         yield rejects("no-proof", "cites neither a tool result nor words of the user")
     elif evidence.kind is EvidenceKind.TOOL_SUCCESS and "result" not in roles:
         yield holds("no-result", "says a tool succeeded but shows only the user's words")
-    elif evidence.kind is not EvidenceKind.CONFIRMED_CORRECTION and not evidence.tools:
-        yield holds("no-tool", "says that a tool proved it and names none")
 
 
 def _check_advice(candidate: Candidate, lines: Iterable[CitedLine]) -> Iterator[Finding]:
