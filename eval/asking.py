@@ -15,7 +15,7 @@ from pathlib import Path
 from lessons_loop.eval.progress_line import ProgressLine
 from lessons_loop.eval.question_set import EvalQuestion, QuestionSet
 from lessons_loop.eval.run_folder import RunFolder, identity
-from lessons_loop.eval.runner import MAX_UNJUDGED, RunPlan, run_trials
+from lessons_loop.eval.runner import MAX_UNJUDGED, RunPlan, nothing_shown, run_trials
 from lessons_loop.eval.setup import Grader
 from lessons_loop.eval.shelf import Shelf
 from lessons_loop.eval.trials import Agent, Answer, Arm, Grade, Trial
@@ -27,6 +27,8 @@ from lessons_loop.promote.proving import LessonSet
 
 MODEL_LIMIT = 80
 """Of the name a server gives itself: it becomes a part of the lesson's row."""
+TOLD = 50
+"""Answers from which progress is told where nobody watches."""
 Opener = Callable[[LessonSet, Embedder | None], AbstractContextManager[Agent]]
 """Gives an agent that recalls from these lessons; raises LessonsError."""
 
@@ -98,6 +100,7 @@ def ask(
     base = asking.seed if seed is None else seed
     plan = RunPlan(questions, (arm,), runs or asking.runs, base)
     line = ProgressLine(sys.stderr, len(kept.found) if kept else 0)
+    told = sys.stderr.isatty() or plan.total >= TOLD  # a log needs no line for every five answers
     try:
         return run_trials(
             plan,
@@ -105,7 +108,7 @@ def ask(
             asking.grader,
             kept or KeptTrials(),
             asking.workers,
-            line,
+            line if told else nothing_shown,
             asking.max_unjudged,
         )
     finally:
