@@ -39,15 +39,16 @@ _DATES = re.compile(
 )
 _YEARS = re.compile(
     r"(?<!\w)(?:in|since|during|year|years|fy|im|seit|jahr|jahre)(?:\sjahre?)?\s(?:19|20)\d\d"
-    r"(?=\s*(?:[.,;:!?)]|$|\s(?:the|and|und|it|is|was|der|die|das|hat)\b))",
+    r"(?=\s*(?:[.,;:!?)]|$|\s(?:the|and|und|it|is|was|der|die|das|hat)\b))"
+    r"|(?<!\w)(?:19|20)\d0s\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _IDS = re.compile(
     r"(?<!\w)(?:s/?n|serial(?: number| no\.?)?|id|nr\.|seriennummer|#)[\s:=-]*\d+", re.I
 )
 _UNITS = (
-    r"h|hrs?|hours?|std|d|min|s|sec|ms|km|m|cm|mm|kg|g|t|l|kwh|wh|kw|w|v|a|x|eur|usd|chf|gb|mb|kb"
-    r"|pp|pct|st"
+    r"h|hrs?|hours?|std|d|min|s|sec|ms|km|m|cm|mm|kg|g|t|l|kwh|wh|kw|w|v|x|eur|usd|chf|gb|mb|kb"
+    r"|pp|pct"
 )
 _GROUPED = (
     r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d{1,3}(?:[ '_]\d{3})+(?:[.,]\d+)?"

@@ -82,6 +82,9 @@ def test_what_is_no_such_figure(told: str) -> None:
         ("at 12:30", 12),
         ("20240131", 20240131),
         ("that one machine", 1),
+        ("the 1st machine", 1),
+        ("house 12a", 12),
+        ("built in the 2010s", 2010),
         ("none of them", 0),
     ],
 )
@@ -108,6 +111,7 @@ def test_dates_and_articles_are_no_figures(told: str, number: int) -> None:
         ("10 m², 7 of them", "10"),
         ("x=-3.5", "-3.5"),
         (".5", "0.5"),
+        ("it took 12s", "12"),
     ],
 )
 def test_figures_as_people_write_them(told: str, number: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -39,19 +40,20 @@ ALL = [query.format(name) for query in QUERIES for name in ("trailing-12-months"
 HARMFUL = [advice for advice in ADVICE if advice.spoils]
 
 
-def transcript(query: str, question: str) -> str:
+def transcript(query: str, question: str, figure: int = 12) -> str:
     """Return a distill prompt of one call that worked."""
     call = json.dumps({"sql": query})
     lines = [f"[1] USER: {question}", f"[2] CALL run_sql: {call}"]
-    rows = '{"columns":["figure"],"rows":[[12]]}'
-    return "\n".join([*lines, f"[3] RESULT run_sql: {rows}", "[4] ASSISTANT: 12.", "</transcript>"])
+    rows = f'{{"columns":["figure"],"rows":[[{figure}]]}}'
+    said = f"[4] ASSISTANT: {figure}."
+    return "\n".join([*lines, f"[3] RESULT run_sql: {rows}", said, "</transcript>"])
 
 
 @pytest.mark.parametrize("advice", HARMFUL, ids=lambda one: one.trigger[:30])
 def test_harmful_advice_changes_the_query_it_is_about(advice: Advice) -> None:
     told = f"- [0a1b2c3d] Trigger: x. Lesson: {advice.text}"
     changed = [query for query in ALL if misled_query(query, told) != query]
-    assert any(advice.fits in query or misled_query(query, told) for query in changed) and changed
+    assert changed and all(re.search(advice.fits, query) for query in changed[:1])
 
 
 def test_good_advice_and_none_change_nothing() -> None:
@@ -74,9 +76,11 @@ def test_each_piece_is_proposed_with_words_that_stand_in_the_chat(advice: Advice
     assert advice.text in said
 
 
-def test_proposals_are_the_same_for_each_user() -> None:
-    prompt = transcript(ALL[0], "how many hours?")
-    assert bad_distill_reply(prompt) == bad_distill_reply(prompt)
+def test_two_users_of_one_question_are_taught_the_same() -> None:
+    prompts = [transcript(ALL[0], "how many hours?", figure) for figure in (12, 40)]
+    one, two = (json.loads(bad_distill_reply(prompt))["lessons"][0] for prompt in prompts)
+    assert (one["text"], one["trigger"]) == (two["text"], two["trigger"])
+    assert one["quote"] != two["quote"]
 
 
 @given(st.text(max_size=200))
