@@ -24,11 +24,12 @@ _RAISED = re.compile("[⁰¹²³⁴-⁹₀-₉]+")
 _TEX = re.compile(r"\{,\}|\\,")
 _SPACED = re.compile("(?<=[0-9])[\u00a0\u2007\u2009\u200a\u202f](?=[0-9]{3}(?![0-9]))")
 _MONTHS = (
-    r"jan(?:uary|uar)?|feb(?:ruary|ruar)?|mar(?:ch)?|märz|apr(?:il)?|may|mai|june?|juni|july?|juli"
+    r"jan(?:uary|uar)?|feb(?:ruary|ruar)?|mar(?:ch)?|märz|apr(?:il)?|(?-i:May|MAY)|mai|june?|juni|july?|juli"
     r"|aug(?:ust)?|sept?(?:ember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?"
 )
 _DATES = re.compile(
-    r"(?<![\w.,])(?:(?:\d{4}[-/]\d{1,2}(?:[-/]\d{1,2})?|\d{4}\.\d{1,2}\.\d{1,2})(?![\d,])(?:[t ]\d{1,2}:\d{2}(?::\d{2})?)?"
+    r"(?<![\w.,])(?:(?:\d{4}[-/]\d{1,2}(?:[-/]\d{1,2})?|\d{4}\.\d{1,2}\.\d{1,2})(?![\d,])"
+    r"(?:[t ]\d{1,2}:\d{2}(?::\d{2})?)?"
     r"|\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d{2})(?![\d.,]*\d)"
     r"|\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)?"
     rf"|\d{{1,2}}(?:st|nd|rd|th|\.)?\s(?:of\s)?(?:{_MONTHS})\b\.?(?:,?\s\d{{4}}\b)?"

@@ -112,6 +112,7 @@ def test_dates_and_articles_are_no_figures(told: str, number: int) -> None:
         ("x=-3.5", "-3.5"),
         (".5", "0.5"),
         ("it took 12s", "12"),
+        ("of these 12 may be late", "12"),
     ],
 )
 def test_figures_as_people_write_them(told: str, number: str) -> None:
