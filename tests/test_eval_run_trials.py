@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.killing import run_for
 from lessons_loop.eval.question_set import EvalQuestion
 from lessons_loop.eval.run_folder import OtherRun, RunFolder, identity
 from lessons_loop.eval.runner import (
@@ -187,21 +190,34 @@ def test_line_that_is_no_trial_is_named(folder: RunFolder) -> None:
         folder.trials()
 
 
+def killed_at(root: Path, count: int, pause: float) -> int:
+    """Run a plan in a child, kill it once so many trials are kept; return how many are then."""
+    words = "import sys, pathlib, support.evaluating_runs as runs; "
+    words += "runs.run_slowly(pathlib.Path(sys.argv[1]))"
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    child = subprocess.Popen([sys.executable, "-c", words, str(root)], env=env)
+    file, deadline = root / "run" / "trials.jsonl", time.monotonic() + 120
+    while time.monotonic() < deadline and child.poll() is None:
+        if file.exists() and file.read_bytes().count(b"\n") >= count:
+            break
+        time.sleep(0.002)
+    time.sleep(pause)
+    child.kill()
+    child.wait()
+    return len(RunFolder(root / "run").trials())
+
+
 def test_killed_run_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
-    calm, killed = tmp_path / "calm", tmp_path / "killed"
+    calm, killed, chance = tmp_path / "calm", tmp_path / "killed", random.Random(3)
     for root in (calm, killed):
         root.mkdir()
     run_slowly(calm)
-    chance, kills = random.Random(3), 0
-    run_for(str, killed, 60)  # the fork server is up
-    while kills < 12 and run_for(run_slowly, killed, chance.uniform(0.0, 0.12)):
-        kills += 1
-    assert not run_for(run_slowly, killed, 60)
-    assert kills >= 2
-    kept = [RunFolder(root / "run") for root in (calm, killed)]
-    one, other = (sorted(folder.trials(), key=identity) for folder in kept)
+    kept = [killed_at(killed, count, chance.uniform(0, 0.03)) for count in (1, 9, 17, 25, 33)]
+    assert kept == sorted(kept) and kept[0] >= 1 and len(set(kept)) >= 3
+    run_slowly(killed)
+    one, other = (sorted(RunFolder(root / "run").trials(), key=identity) for root in (calm, killed))
     assert one == other and len(one) == 48
-    lines = kept[1].trials_file.read_bytes().splitlines()
+    lines = (killed / "run" / "trials.jsonl").read_bytes().splitlines()
     assert len(lines) == 48  # nothing graded was asked again
 
 

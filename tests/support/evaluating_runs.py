@@ -14,9 +14,10 @@ from lessons_loop.deploy.demo.practice_options import PracticeOptions
 from lessons_loop.deploy.eval_setup import DEMO_TOOLS
 from lessons_loop.eval.answer_judge import grade
 from lessons_loop.eval.question_set import EvalQuestion, QuestionSet
-from lessons_loop.eval.run_folder import RunFolder
+from lessons_loop.eval.run_folder import RunFolder, identity
 from lessons_loop.eval.runner import RunPlan, run_trials
-from lessons_loop.eval.trials import Answer, Arm, Grade
+from lessons_loop.eval.trials import Answer, Arm, Grade, Trial
+from support.commands import Done
 
 DOWN = "connection refused"
 
@@ -72,7 +73,7 @@ def run_slowly(root: Path) -> None:
     folder = RunFolder(root / "run")
     with folder.held():
         folder.begin({"seed": 7})
-        run_trials(plan_of(12), Told(by_seed, 0.004), graded, folder, workers=3)
+        run_trials(plan_of(12), Told(by_seed, 0.03), graded, folder, workers=3)
 
 
 QUESTIONS = """\
@@ -132,3 +133,17 @@ def agent_words(url: str, database: Path, questions: Path, *more: str) -> list[s
         *("--tool-valves", json.dumps({"database": str(database)})),
         *("--reference-db", str(database), *more),
     ]
+
+
+def trials_in(folder: Path) -> list[Trial]:
+    """Return a run's trials without what a clock made, sorted."""
+    found = RunFolder(folder).trials()
+    plain = [t.answer.model_copy(update={"seconds": 0.0}) for t in found]
+    trials = [t.model_copy(update={"answer": a}) for t, a in zip(found, plain, strict=True)]
+    return sorted(trials, key=identity)
+
+
+def told(done: Done) -> str:
+    """Return what a command said on stderr: one line."""
+    assert done.err.count("\n") == 1, done.err
+    return done.err
