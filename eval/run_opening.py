@@ -26,7 +26,7 @@ def opening(wish: Evaluation, settings: Mapping[str, Any], begun: int) -> list[s
         f"{many(asked['count'], 'question')} ({asked['controls']} of them controls) in "
         f"{many(asked['topics'], 'topic')}, arms {', '.join(settings['arms'])}, "
         f"{_times(plan.runs)}: {many(plan.total, 'answer')}",
-        _about_lessons(settings["lessons"], asked["count"]),
+        _about_lessons(settings["lessons"], asked["count"], recalls=wish.source.recalls),
         f"agent: {_about_agent(settings)}",
         f"judge: {_about_judge(settings['judge'], plan)}",
         f"smallest lift this set can show: {_points(settings['smallest_lift'])}",
@@ -47,13 +47,13 @@ def _points(lift: float) -> str:
     return "none, it is too small" if lift >= 1 else f"{lift * 100:.0f} points"
 
 
-def _about_lessons(found: Mapping[str, Any] | None, questions: int) -> str:
+def _about_lessons(found: Mapping[str, Any] | None, questions: int, *, recalls: bool) -> str:
     if found is None:
-        return "lessons: none"
-    return (
-        f"lessons: {found['count']} in {found['domain']} (set {found['digest'][:12]}), "
-        f"{found['recalled_by']} of {questions} questions recall some"
-    )
+        return "lessons: none" if recalls else "lessons: the agent's own"
+    told = f"lessons: {found['count']} in {found['domain']} (set {found['digest'][:12]}), "
+    if not recalls:
+        return told + "recalled by the agent itself"
+    return told + f"{found['recalled_by']} of {questions} questions recall some"
 
 
 def _about_judge(name: str, plan: RunPlan) -> str:
