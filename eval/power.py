@@ -86,7 +86,8 @@ def power_at(worlds: Worlds, base: float, lift: float) -> float:
     fixed = ((worlds.off < 0.5) & (on > 0.5)).sum(axis=1)
     broken = ((worlds.off > 0.5) & (on < 0.5)).sum(axis=1)
     p = np.minimum(1.0, 2 * binom.cdf(np.minimum(fixed, broken), fixed + broken, 0.5))
-    return float(np.mean((p < ALPHA) & (_lows(on - worlds.off, worlds) > 0)))
+    agreed = (p < ALPHA) & (fixed > broken)
+    return float(np.mean(agreed & (_lows(on - worlds.off, worlds) > 0)))
 
 
 def _shares(worlds: Worlds, helped: float) -> Floats:

@@ -89,7 +89,7 @@ def compare(
     pairs = pairs_of(trials, on, off, control=control)
     figures = [arm_figures(trials, arm, control=control) for arm in (off, on)]
     fixed, broken = with_effect(pairs, Effect.FIXED), with_effect(pairs, Effect.BROKEN)
-    p = mcnemar_exact(len(fixed), len(broken))
+    p, net = mcnemar_exact(len(fixed), len(broken)), len(fixed) - len(broken)
     lift, (low, high) = lift_of(pairs, seed)
     asked = questions_asked(trials, (on, off), control=control)
     topics = {pair.topic for pair in pairs}
@@ -107,8 +107,8 @@ def compare(
         p=round(p, 2 * DIGITS),
         fixed=fixed,
         broken=broken,
-        net=len(fixed) - len(broken),
-        verdict=verdict_of(low, high, p, margin),
+        net=net,
+        verdict=verdict_of(low, high, p, net, margin),
         margin=margin,
         unjudged=figures[0].unjudged + figures[1].unjudged,
         left_out=len(asked) - len(pairs),

@@ -102,20 +102,31 @@ def test_same_topic_widens_the_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "p", "verdict"),
+    ("low", "high", "p", "net", "verdict"),
     [
-        (0.01, 0.2, 0.04, "helps"),
-        (0.01, 0.2, 0.05, "underpowered"),
-        (-0.3, -0.01, 0.001, "harmful"),
-        (-0.3, 0.0, 0.001, "underpowered"),
-        (-0.05, 0.05, 1.0, "neutral"),
-        (-0.051, 0.05, 1.0, "underpowered"),
-        (0.01, 0.04, 0.3, "neutral"),
-        (0.01, 0.04, 0.01, "helps"),
+        (0.01, 0.2, 0.04, 9, "helps"),
+        (0.01, 0.2, 0.04, -9, "underpowered"),
+        (0.01, 0.2, 0.05, 9, "underpowered"),
+        (-0.3, -0.01, 0.001, -9, "harmful"),
+        (-0.3, -0.01, 0.001, 9, "underpowered"),
+        (-0.3, 0.0, 0.001, -9, "underpowered"),
+        (-0.05, 0.05, 1.0, 0, "neutral"),
+        (-0.051, 0.05, 1.0, 0, "underpowered"),
+        (0.01, 0.04, 0.3, 1, "neutral"),
+        (0.01, 0.04, 0.01, 9, "helps"),
     ],
 )
-def test_verdicts_are_as_defined(low: float, high: float, p: float, verdict: str) -> None:
-    assert verdict_of(low, high, p, 0.05) == verdict
+def test_verdicts_are_as_defined(low: float, high: float, p: float, net: int, verdict: str) -> None:
+    assert verdict_of(low, high, p, net, 0.05) == verdict
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+def test_small_gains_hide_no_broken_questions(flipped: bool) -> None:  # T-38
+    """60 questions pass a little more often and still fail, ten go over to failing."""
+    trials = many(60, off="---", on="--+") + many(10, start=60, off="++-", on="+--")
+    found = compare(mirrored(trials) if flipped else trials)
+    assert abs(found.net) == 10 and found.p < 0.05 and found.low * found.high > 0
+    assert found.verdict == "underpowered"
 
 
 def test_lessons_that_mend_help() -> None:
