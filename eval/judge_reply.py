@@ -12,6 +12,7 @@ from typing import Any
 
 from lessons_loop.eval.trials import Grade
 from lessons_loop.filter.llm import ChatReply
+from lessons_loop.filter.parse import strip_thinking
 from lessons_loop.filter.text import shorten
 from lessons_loop.promote.masking import mask_through
 
@@ -27,21 +28,26 @@ _WORDS = {
     "incorrect": Grade.FAIL,
     "unjudged": Grade.UNJUDGED,
 }
-_THINKING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.IGNORECASE | re.DOTALL)
-_OPEN_THINKING = re.compile(r"<(?:think|thinking|reasoning)>", re.IGNORECASE)
 _FENCE = re.compile(r"^```[a-z]*\s*|\s*```$", re.IGNORECASE)
 _LINE = re.compile(r"^[*_`#>\s]*(?i:GRADE)[*_`]*\s*[:：][*_`\s]*([A-Za-z]+)[*_`\s]*[.]?[*_`]*$")
 _ANY = re.compile(r"\bGRADE\b[*_`]*\s*[:：][*_`\s]*([A-Za-z]+)", re.IGNORECASE)
 _LAST_WORD = re.compile(r"(?:^|[\s\-–—:(*_`\"'])([A-Za-z]+)[\s.!*_`)\"']*$")
-_DENIED = re.compile(r"\b(?:not|no|never|isn't|wasn't|cannot|nor)\b[\s\w]{0,20}$", re.IGNORECASE)
+_CLAUSE = re.compile(r"(?:^|[-–—:.!?;])[\s*_`(\"']*$")
+_STATED = re.compile(
+    r"(?:^|[-–—:.!?;,])[\s*_`(\"']*(?:so |therefore |thus )?(?:(?:the|this|my) )?"
+    r"(?:answer|reply|response|grade|verdict|it|this)(?: is| was|:)? (?:a )?[*_`(\"']*$",
+    re.IGNORECASE,
+)
+"""What may stand before a grade without a GRADE line: nothing of its clause, or its subject."""
+_OTHER = re.compile(r"\b(?:pass|passed|correct)\b(?!\s*\?)", re.IGNORECASE)
 
 
 def read_grade(reply: ChatReply) -> tuple[Grade, str]:
     """Return the grade and the reasons; UNJUDGED where there is no grade beyond doubt."""
     if reply.finish_reason == "length":
         return Grade.UNJUDGED, "the judge's reply was cut off"
-    text = _THINKING.sub("", reply.text).strip()
-    if _OPEN_THINKING.search(text):
+    text = strip_thinking(reply.text).strip()
+    if reply.text.strip() and not text:
         return Grade.UNJUDGED, "the judge's reply was cut off while thinking"
     if found := _from_json(text):
         return found
@@ -64,13 +70,17 @@ def _from_line(lines: list[str], named: set[str]) -> tuple[Grade, str]:
 
 
 def _from_word(lines: list[str]) -> tuple[Grade, str]:
-    """Read a reply without a GRADE line: one word, or a short one that ends with a failure."""
+    """Read a reply without a GRADE line: one word, or a short one that ends by stating failure.
+
+    "It does not fail" and "the rubric asks that it fail" end with the word and state nothing.
+    """
     text = " ".join(lines)
     found = _LAST_WORD.search(text) if len(text) <= SHORT_REPLY else None
     grade = _WORDS.get(found.group(1).casefold()) if found else None
     alone = found is not None and not re.search(r"\w", text[: found.start(1)])
-    denied = found is not None and _DENIED.search(text[: found.start(1)]) is not None
-    if grade is None or not (alone or (grade is Grade.FAIL and not denied)):
+    before = text[: found.start(1)] if found else ""
+    stated = bool(_CLAUSE.search(before) or _STATED.search(before)) and not _OTHER.search(before)
+    if grade is None or not (alone or (grade is Grade.FAIL and stated)):
         return Grade.UNJUDGED, "the judge's reply has no GRADE line at its end"
     return grade, _reason("" if alone else text)
 

@@ -48,6 +48,13 @@ def test_word_inside_the_other_word(reply: str, grade: Grade) -> None:
         ('{"grade": "FAIL", "Grade": "PASS"}', UNJUDGED),
         ('{"grade": "PASS", "verdict": "FAIL"}', UNJUDGED),
         ("This is no FAIL", UNJUDGED),
+        ("It doesn't fail", UNJUDGED),
+        ("The rubric asks that the answer fail", UNJUDGED),
+        ("PASS\nFAIL", UNJUDGED),
+        ("PASS - FAIL", UNJUDGED),
+        ("Is it incorrect?", UNJUDGED),
+        ("So the answer is INCORRECT.", FAIL),
+        ("maybe GRADE: FAIL, no</think>It is there.\nGRADE: PASS", PASS),
         ("I would let it pass", UNJUDGED),
         (
             "It is wrong in every way a passing answer can be, and so on and on it goes: FAIL" * 2,
