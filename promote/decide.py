@@ -32,6 +32,7 @@ from lessons_loop.promote.lookup import (
     find_waiting,
     list_waiting,
 )
+from lessons_loop.promote.proving import as_recalled
 from lessons_loop.promote.records import Actor, Archived, Decision, Verdict
 from lessons_loop.promote.run import apply_resolution
 from lessons_loop.promote.run_report import Outcome
@@ -55,7 +56,7 @@ class Wanted(NamedTuple):
     rule: str = "person"
     """What the decision is filed under."""
     proven: frozenset[str] | None = None
-    """Keys it was measured for; None: nobody measured."""
+    """Lessons it was measured for, see `as_recalled`; None: nobody measured."""
     figures: Mapping[str, Any] | None = None
     """What was measured."""
 
@@ -69,8 +70,9 @@ def decide(
     listing = list_waiting(session, rules)
     find = _finder(wanted.decision, listing)
     groups = {group.key: group for group in map(find, prefixes)}
-    if wanted.proven is not None and not wanted.proven >= set(groups):
-        raise InvalidLesson("a fuller wording came while the proof ran: nothing is done, run again")
+    lessons = {as_recalled(group.lesson) for group in groups.values()}
+    if wanted.proven is not None and not wanted.proven >= lessons:
+        raise InvalidLesson("another wording came while the proof ran: nothing is done, run again")
     replaces = find_curated(session, wanted.supersede) if wanted.supersede else None
     cases = [listing.book.case(group) for group in groups.values()]
     standing = {case.group.key: _stands(session, case.group, wanted) for case in cases}

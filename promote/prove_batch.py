@@ -5,8 +5,8 @@ what the prover compares with what was there before. Then the run is done for re
 decisions of the rehearsal: carried out where the proof passed, else every lesson the batch
 would have brought in is held with the numbers; what was rejected, held or counted as a
 repetition goes that way in both cases.
-Covered: a candidate that came meanwhile waits for the next run; a curated set that changed
-meanwhile ends the run; no proof (an outage, no settings): nothing is written at all.
+Covered: a candidate that came or was rewritten meanwhile waits for the next run; a curated set
+that changed meanwhile ends the run; no proof (an outage, no settings): nothing is written.
 Not covered: lessons that decay takes out in the real run only; that needs no proof.
 """
 
@@ -29,6 +29,7 @@ from lessons_loop.promote.proving import (
     ProofCase,
     ProofResult,
     Prover,
+    as_recalled,
     lesson_set_of,
     state_of,
 )
@@ -47,7 +48,7 @@ class Proven:
 
     result: ProofResult
     new: frozenset[str]
-    """Keys the batch brings into curated."""
+    """What the batch brings into curated, see `as_recalled`."""
     candidates: frozenset[str]
     """Ids of the candidates it rests on."""
     state: tuple[tuple[str, ...], ...]
@@ -64,9 +65,9 @@ class Proven:
         """Return the candidates the proof was about."""
         return [seen for seen in candidates if seen.id in self.candidates]
 
-    def verdict_on(self, key: str, verdict: Verdict) -> Verdict:
+    def verdict_on(self, lesson: Lesson, verdict: Verdict) -> Verdict:
         """Return what becomes of a lesson that would enter curated."""
-        if key not in self.new:
+        if as_recalled(lesson) not in self.new:
             return replace(verdict, decision=Decision.SKIP, rule=PROOF, reason=LATE, actor=RULE)
         if self.result.passed:
             return replace(verdict, reason=f"{verdict.reason}; {self.result.reason}")
@@ -149,7 +150,8 @@ def prove_batch(trial: Rehearsal, prover: Prover) -> Proven:
     case = ProofCase(before[0], after, new, settings.embedder, state_dir, trial.keep)
     said = remembering.said if remembering else {}
     result = prover(case) if new else NOTHING_NEW
-    return Proven(result, frozenset(new), candidates, state, said)
+    measured = frozenset(as_recalled(row.lesson) for row in after.lessons if row.key in new)
+    return Proven(result, measured, candidates, state, said)
 
 
 def new_keys(before: LessonSet, after: LessonSet) -> tuple[str, ...]:

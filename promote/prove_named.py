@@ -15,6 +15,7 @@ from lessons_loop.promote.proving import (
     ProofCase,
     ProofResult,
     Prover,
+    as_recalled,
     lesson_set_of,
     state_of,
 )
@@ -47,19 +48,21 @@ def prove_named(
     """Try the decision on a copy and have it proven; raise LessonsError, nothing is written."""
     with open_gate(replace(settings, dry_run=True)) as session:
         state, before = state_of(session), lesson_set_of(session)
-        keys = tuple(one.case.group.key for one in decide(session, prefixes, wanted, rules))
+        lessons = [one.case.group.lesson for one in decide(session, prefixes, wanted, rules)]
         after = lesson_set_of(session)
     new = new_keys(before, after)
     place = locate(settings.store, settings.state).state
     case = ProofCase(before, after, new, settings.embedder, place, keep)
     result = prover(case) if new else NOTHING_NEW
-    return NamedProof(result, _after_proof(wanted, result, frozenset(keys)), keys, state)
+    keys = tuple(lesson.key for lesson in lessons)
+    measured = frozenset(map(as_recalled, lessons))
+    return NamedProof(result, _after_proof(wanted, result, measured), keys, state)
 
 
-def _after_proof(wanted: Wanted, result: ProofResult, keys: frozenset[str]) -> Wanted:
-    told = wanted._replace(proven=keys, figures=result.figures)
+def _after_proof(wanted: Wanted, result: ProofResult, measured: frozenset[str]) -> Wanted:
+    told = wanted._replace(proven=measured, figures=result.figures)
     if result.passed:
         return told._replace(reason=f"{wanted.reason}; {result.reason}")
     return Wanted(
-        Decision.HOLD, result.reason, RULE, rule=PROOF, proven=keys, figures=result.figures
+        Decision.HOLD, result.reason, RULE, rule=PROOF, proven=measured, figures=result.figures
     )

@@ -14,7 +14,7 @@ from lessons_loop.filter.errors import LessonsError
 
 if TYPE_CHECKING:
     from lessons_loop.filter.embed import Embedder, Fingerprint, Vectors
-    from lessons_loop.filter.models import Curated
+    from lessons_loop.filter.models import Curated, Lesson
     from lessons_loop.promote.session import GateSession
 
 PROOF = "proof"
@@ -92,10 +92,12 @@ def lesson_set_of(session: GateSession) -> LessonSet:
     return LessonSet(session.domain, lessons, vectors.copy(), model, header.rev)
 
 
+def as_recalled(lesson: Lesson) -> str:
+    """Return a lesson as recall reads it: another trigger under the same key is another one."""
+    return "\n".join([lesson.key, lesson.trigger, *lesson.tags])
+
+
 def state_of(session: GateSession) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what a proof rests on: lessons as recall reads them, and the held ones."""
-    curated = (
-        "\n".join([row.key, row.lesson.trigger, *row.lesson.tags])
-        for row in session.curated.values()
-    )
+    curated = (as_recalled(row.lesson) for row in session.curated.values())
     return tuple(sorted(curated)), tuple(sorted(row.id for row in session.held()))

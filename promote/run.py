@@ -231,7 +231,7 @@ class _Driver:
     def _proven(self, lesson: Lesson, verdict: Verdict) -> Verdict:
         """Return the verdict as the batch's proof leaves it."""
         enters = verdict.decision is Decision.PROMOTE and lesson.key not in self.session.curated
-        return self.proof.verdict_on(lesson.key, verdict) if self.proof and enters else verdict
+        return self.proof.verdict_on(lesson, verdict) if self.proof and enters else verdict
 
 
 def apply_resolution(session: GateSession, found: Resolution) -> int:

@@ -21,7 +21,7 @@ from lessons_loop.promote.records import Action, Actor, Decision
 from lessons_loop.promote.review import ModelReviewer
 from lessons_loop.promote.run import Review, RunOptions, run_gate
 from lessons_loop.promote.run_report import RunReport
-from support.gate import HashEmbedder, candidate, gate, promotion, settings, stage
+from support.gate import HashEmbedder, candidate, gate, promotion, settings, stage, unstage
 from support.judging import OTHER, SOUND, sightings
 from support.llm_server import LlmServer, http_error, says
 
@@ -146,6 +146,20 @@ def test_fuller_wording_that_came_meanwhile_waits(root: Path) -> None:
     stage(root, sightings(SOUND, 2))
     proven_run(root, Prover(True, lambda: stage(root, sightings(fuller, 2))))
     assert texts(root) == {"curated": [SOUND], "staged": [fuller]}
+
+
+def test_lesson_that_was_rewritten_meanwhile_waits(root: Path) -> None:
+    seen = sightings(SOUND, 2)
+    wider = {"trigger": "everything anybody asks"}
+    rows = [one.model_copy(update={"lesson": one.lesson.model_copy(update=wider)}) for one in seen]
+
+    def rewrites() -> None:
+        unstage(root, [one.id for one in seen])
+        stage(root, rows)
+
+    stage(root, seen)
+    proven_run(root, Prover(True, rewrites))
+    assert texts(root) == {"staged": [SOUND]}
 
 
 def test_curated_that_changed_meanwhile_ends_the_run(root: Path) -> None:

@@ -200,6 +200,13 @@ def stage(root: Path | StorePaths, candidates: Sequence[Candidate]) -> None:
     spool.drain()
 
 
+def unstage(root: Path, ids: Sequence[str]) -> None:
+    """Take candidates out of staging, as whoever may write there can."""
+    with raw_client(root, "staging") as client:
+        name = collection_names("sql")["candidates"]
+        client.get_collection(name, embedding_function=None).delete(ids=list(ids))
+
+
 def stage_usage(root: Path | StorePaths, domain: str, usages: Sequence[Usage]) -> None:
     """Put usage events into staging the way the plugin does."""
     if server_url(folder := root.root if isinstance(root, StorePaths) else root):
