@@ -6,6 +6,7 @@ sets differ by their lessons and seeds alone. No request or reply is kept.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -20,11 +21,15 @@ from lessons_loop.eval.setup import Grader
 from lessons_loop.eval.shelf import Shelf
 from lessons_loop.eval.trials import Agent, Answer, Arm, Grade, Trial
 from lessons_loop.filter.embed import Embedder
+from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.inject import block
 from lessons_loop.filter.text import scrub, shorten
 from lessons_loop.promote.masking import mask_through
 from lessons_loop.promote.proving import LessonSet
 
+ECHO = 3
+"""Words in a row that make a quotation."""
+WORD = re.compile(r"\w+")
 MODEL_LIMIT = 80
 """Of the name a server gives itself: it becomes a part of the lesson's row."""
 TOLD = 50
@@ -83,7 +88,25 @@ class _Under:
         self.name = agent.name
 
     def answer(self, question: EvalQuestion, arm: Arm, seed: int) -> Answer:
-        return self.agent.answer(question, Arm.ON, seed)
+        try:
+            found = self.agent.answer(question, Arm.ON, seed)
+        except LessonsError as error:
+            found = Answer(outage=str(error))
+        return found.model_copy(update={"outage": without_question(found.outage, question)})
+
+
+def without_question(told: str, question: EvalQuestion) -> str:
+    """Return what a server said up to where it repeats the question: it is kept and posted on."""
+    asked = WORD.findall(
+        " ".join(str(message["content"]) for message in question.messages).casefold()
+    )
+    size = min(ECHO, len(asked))
+    runs = {tuple(asked[at : at + size]) for at in range(len(asked) - size + 1)} - {()}
+    said = list(WORD.finditer(told))
+    words = [one.group().casefold() for one in said]
+    found = (at for at in range(len(said)) if tuple(words[at : at + size]) in runs)
+    first = next(found, None)
+    return told if first is None else f"{told[: said[first].start()]}…"
 
 
 def ask(

@@ -2,7 +2,8 @@
 
 The digest covers everything a grade may depend on, so that another question, model, tool,
 lesson or seed is another baseline. Covered: a torn, edited or foreign file is none.
-Not covered: a model that changes behind its name, or a database behind its path.
+Not covered: somebody who seals his edit anew, a model that changes behind its name, a database
+behind its path.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class Baseline(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     digest: str
+    seal: str = ""
+    """sha256 over digest and trials."""
     trials: tuple[Trial, ...]
 
 
@@ -47,12 +50,19 @@ def read_baseline(state: Path, digest: str) -> list[Trial]:
         found = Baseline.model_validate_json(baseline_file(state, digest).read_bytes())
     except (OSError, ValidationError):
         return []
-    return list(found.trials) if found.digest == digest else []
+    return list(found.trials) if found == sealed(digest, found.trials) else []
+
+
+def sealed(digest: str, trials: Sequence[Trial]) -> Baseline:
+    """Return trials under their seal."""
+    found = Baseline(digest=digest, trials=tuple(trials))
+    mark = hashlib.sha256(found.model_dump_json().encode()).hexdigest()
+    return found.model_copy(update={"seal": mark})
 
 
 def keep_baseline(state: Path, digest: str, trials: Sequence[Trial]) -> None:
     """Keep what is graded; a disk that is full costs the next proof time, not this one."""
-    rows = Baseline(digest=digest, trials=tuple(map(bare, graded_only(trials))))
+    rows = sealed(digest, [bare(one) for one in graded_only(trials)])
     path = baseline_file(state, digest)
     with suppress(LessonsError):
         private_folder(path.parent.parent)

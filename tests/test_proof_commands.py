@@ -14,8 +14,17 @@ from lessons_loop.promote.runs import read_runs
 from support.commands import Done, run_here
 from support.gate import HashEmbedder, candidate, flags, gate, located, stage
 from support.judging import EmbeddingServer
-from support.llm_server import LlmServer, http_error
-from support.proving import SECRET_QUESTION, bad, curated, following, good, lesson, question_files
+from support.llm_server import LlmServer, Received, http_error, send
+from support.proving import (
+    SECRET_QUESTION,
+    THINGS,
+    bad,
+    curated,
+    following,
+    good,
+    lesson,
+    question_files,
+)
 
 EMBEDDER = HashEmbedder(256, "test")
 
@@ -60,6 +69,12 @@ def everything(root: Path) -> str:
     return "".join(path.read_bytes().decode("utf-8", "replace") for path in files)
 
 
+def repeating(handler: Any, received: Received) -> None:
+    """Refuse a request in words that repeat what was asked."""
+    told = f"no room for {received.body['messages'][-1]['content']}"
+    send(handler, json.dumps({"error": {"message": told}}).encode(), status=400)
+
+
 def curated_keys(root: Path) -> set[str]:
     with gate(root, None) as session:
         return set(session.curated)
@@ -100,6 +115,20 @@ def test_no_proof_no_promotion(
     with gate(root) as session:
         assert not session.curated and not session.archive and len(session.candidates()) == 2
     assert read_runs(located(root).state)[-1].error
+
+
+def test_server_that_repeats_questions_writes_none_into_the_state(
+    root: Path, embedding: str, questions: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_here("init", *flags(root), "--domain", "sql")
+    propose(root, good("pumps"))
+    words = ["promote", "--auto", "--proof", questions, "--embedding", embedding]
+    with LlmServer([repeating]) as server:
+        done = call(monkeypatch, server, root, *words)
+    assert done.code == 1 and "answered HTTP 400: no room for" in done.err
+    assert SECRET_QUESTION not in done.err and "lifted by pumps north" not in done.err
+    assert not any(f"{asked} north" in everything(root) for asked in THINGS.values())
+    assert "no room for" in read_runs(located(root).state)[-1].error
 
 
 def test_unattended_job_listens_too(

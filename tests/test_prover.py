@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from lessons_loop.eval.baseline_cache import keep_baseline, read_baseline
 from lessons_loop.eval.history import read_history
 from lessons_loop.eval.prover import BatchProver, make_prover
 from lessons_loop.eval.prover_rules import AFTER, BEFORE, Passes, broken, is_suspect, suspects
@@ -112,6 +113,16 @@ def test_damaged_baseline_is_taken_anew(tmp_path: Path, content: bytes) -> None:
     assert json.loads(kept.read_text())["trials"]
 
 
+def test_edited_grades_are_no_baseline(tmp_path: Path) -> None:
+    folder = question_files(tmp_path / "questions")
+    proven = case(lesson_set(), lesson_set(bad("motors")), tmp_path)
+    with following() as server:
+        BatchProver(asking(server, folder))(proven)
+        (file,) = (tmp_path / "eval" / "baseline").iterdir()
+        file.write_bytes(file.read_bytes().replace(b'"PASS"', b'"FAIL"'))
+        assert not BatchProver(asking(server, folder))(proven).passed
+
+
 def test_no_question_or_answer_is_kept(tmp_path: Path) -> None:
     with following(unknown=["pumps"]) as server:
         found = prove(tmp_path, server, [], ["pumps", "-trucks"], runs=2)
@@ -146,9 +157,8 @@ def test_baseline_goes_on_after_an_outage(tmp_path: Path) -> None:
     with following() as server:
         prove(tmp_path, server, ["pumps"], ["pumps", "trucks"], runs=2)
         (kept,) = (tmp_path / "state" / "eval" / "baseline").iterdir()
-        content = json.loads(kept.read_text())
-        content["trials"] = content["trials"][:-5]
-        kept.write_text(json.dumps(content))
+        trials = read_baseline(tmp_path / "state", kept.stem)
+        keep_baseline(tmp_path / "state", kept.stem, trials[:-5])
         first = len(server.requests)
         prove(tmp_path, server, ["pumps"], ["pumps", "trucks"], runs=2)
         assert len(server.requests) - first == 5 + 6 * 2
