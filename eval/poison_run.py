@@ -22,7 +22,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from lessons_loop.eval.poison_cases import CLEAN, DOMAIN, PoisonCase, Scene
+from lessons_loop.eval.poison_cases import (
+    CLEAN,
+    DOMAIN,
+    PoisonCase,
+    Scene,
+    read_pack,
+    shipped_pack,
+)
 from lessons_loop.eval.poison_chats import inlet_body, outlet_body
 from lessons_loop.eval.poison_embedder import Remembering
 from lessons_loop.eval.poison_forge import forge
@@ -106,12 +113,16 @@ def _run_group(
     cases: Sequence[PoisonCase], seeded: Path, place: Path, embedder: Embedder
 ) -> dict[Mode, Fates]:
     """Teach the first round once, then go on in each mode with a copy of the store."""
-    scenes = {f"{case.id}/{n}": scene for case in cases for n, scene in enumerate(case.scenes)}
-    rounds = sorted({scene.round for scene in scenes.values()})
+    ordinary = _ordinary() if place.name == FORGED else []
+    known = [*cases, *ordinary]
+    scenes = {f"{case.id}/{n}": scene for case in known for n, scene in enumerate(case.scenes)}
+    rounds = sorted({scene.round for case in cases for scene in case.scenes})
     found: dict[Mode, Fates] = {}
     with gullible_model(scenes) as model:
         first = _Trial(place / "taught", cases, embedder, Mode.NONE, model)
         shutil.copytree(seeded, first.store)
+        for case in ordinary:
+            _Trial(first.store, [case], embedder, Mode.NONE, model).teach(case.scenes[0].round)
         first.teach(rounds[0])
         for mode in MODES:
             trial = _Trial(place / mode, cases, embedder, mode, model)
@@ -119,6 +130,11 @@ def _run_group(
             trial.fates = copy.deepcopy(first.fates)
             found[mode] = trial.run(rounds)
     return found
+
+
+def _ordinary() -> list[PoisonCase]:
+    """Return one clean case: rows are forged where a plugin has been at work before."""
+    return next([case] for case in read_pack(shipped_pack()) if case.clean)
 
 
 def _apart(cases: Sequence[PoisonCase]) -> dict[str, list[PoisonCase]]:

@@ -21,6 +21,7 @@ from lessons_loop.filter.errors import ModelError, StoreError, StoreUnreachable
 from lessons_loop.filter.events import Usage, tally_of
 from lessons_loop.filter.host import ask_host_model, host_model_id
 from lessons_loop.filter.llm import ChatReply, HttpModel
+from lessons_loop.filter.seal import sealed
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import ensure_salt
 from lessons_loop.filter.text import digest, scrub, shorten, user_reference
@@ -171,7 +172,8 @@ class Learner:
             self.alerts.clear("distilling")
         if outcome.candidates:
             await asyncio.to_thread(
-                self._spooled, lambda: self.spool.append_candidates(outcome.candidates)
+                self._spooled,
+                lambda: self.spool.append_candidates(sealed(self._key(), outcome.candidates)),
             )
             self.worker.spawn(self.drain)
 
@@ -211,11 +213,12 @@ class Learner:
         return ask
 
     def _ref(self, identity: str) -> str:
-        if not identity:
-            return ""
+        return user_reference(self._key(), identity) if identity else ""
+
+    def _key(self) -> bytes:
         if self._salt is None:
             self._salt = ensure_salt(self.spool.paths)
-        return user_reference(self._salt, identity)
+        return self._salt
 
     def _spooled(self, append: Callable[[], None]) -> None:
         try:

@@ -166,6 +166,8 @@ class Candidate(FrozenModel):
     model: Note = ""
     prompt: Note = ""
     """Version of the distill prompt."""
+    seal: Note = ""
+    """HMAC under the installation's salt: see `seal_of`."""
     at: Moment
     """When it was staged, ISO 8601, UTC."""
 

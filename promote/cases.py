@@ -18,6 +18,7 @@ from lessons_loop.promote.judge import Judgement, PairJudge, relation_after
 from lessons_loop.promote.past import Precedent, Precedents, keys_of
 from lessons_loop.promote.proving import PROOF
 from lessons_loop.promote.records import Archived, Neighbour, Verdict
+from lessons_loop.promote.seals import Seals
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.similarity import (
     DUPLICATE,
@@ -58,9 +59,12 @@ def ask_judge(case: Case, judge: PairJudge) -> Case:
 class Casebook:
     """Makes cases from one session's present state."""
 
-    def __init__(self, session: GateSession, rules: Rules) -> None:
+    seals = Seals()
+
+    def __init__(self, session: GateSession, rules: Rules, seals: Seals = seals) -> None:
         self.session = session
         self.rules = rules
+        self.seals = seals
         self.precedents = Precedents(session, rules.dup_threshold)
 
     @property
@@ -81,7 +85,9 @@ class Casebook:
         """Judge a group against curated and archive as they stand now; `near`: as judged."""
         earlier = self.earlier(group.lesson)
         before = self.before(group, earlier)
-        situation = Situation(near or self.neighbour(group.lesson), before, self.compares)
+        unsealed = self.seals.lacking(group.candidates)
+        near = near or self.neighbour(group.lesson)
+        situation = Situation(near, before, self.compares, unsealed)
         verdict = judge(group, situation, self.rules)
         if verdict.neighbour is None:
             verdict = replace(verdict, neighbour=situation.neighbour)

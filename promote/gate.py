@@ -69,6 +69,8 @@ class Situation:
     """Rule and sentence of an earlier decision that stands against it."""
     compared: bool = True
     """False: no embedder, so nearness is unknown."""
+    unsealed: frozenset[str] = frozenset()
+    """Ids of sightings that did not come from the plugin as they are."""
 
 
 def examine(lesson: Lesson, candidates: Sequence[Candidate], rules: Rules) -> tuple[Finding, ...]:
@@ -89,7 +91,7 @@ def judge(group: Group, situation: Situation, rules: Rules) -> Verdict:
         or _by_neighbour(situation, rules)
         or _by_severity(findings, Severity.HOLD, Decision.HOLD)
         or _by_history(situation)
-        or _by_sightings(group, rules)
+        or _by_sightings(group, rules, situation.unsealed)
     )
     if verdict is None:
         reason = "no rule stands against it"
@@ -139,13 +141,16 @@ def _with_history(verdict: Verdict, situation: Situation) -> Verdict:
     return replace(verdict, reason=f"{verdict.reason}; seen before: {before[1]}")
 
 
-def _by_sightings(group: Group, rules: Rules) -> Verdict | None:
-    sound = [seen for seen in group.candidates if not _evidence(seen, rules)]
+def _by_sightings(group: Group, rules: Rules, unsealed: frozenset[str]) -> Verdict | None:
+    own = [seen for seen in group.candidates if seen.id not in unsealed]
+    sound = [seen for seen in own if not _evidence(seen, rules)]
     whole = [seen for seen in sound if not adds_advice(group.lesson, seen.lesson)]
     users, some = count_users(whole), count_users(sound)
     if users >= rules.min_users:
         return None
     part = f" ({some} showed a part of it)" if some > users else ""
+    if len(own) < len(group.candidates):
+        part += f" ({len(group.candidates) - len(own)} sighting(s) without the plugin's seal)"
     lower = f", or a run with --min-users {users}" if users else ""
     reason = (
         f"shown by {users} user(s) in separate chats{part}, {rules.min_users} needed; "

@@ -13,6 +13,7 @@ from lessons_loop.promote.gate import Rules
 from lessons_loop.promote.gathering import Progress, gather, no_progress
 from lessons_loop.promote.groups import Group
 from lessons_loop.promote.records import Archived
+from lessons_loop.promote.seals import read_seals
 from lessons_loop.promote.session import GateSession
 
 LEAST_PREFIX = 6
@@ -37,8 +38,9 @@ class Listing:
 
 def list_waiting(session: GateSession, rules: Rules, progress: Progress = no_progress) -> Listing:
     """Return staged and held lessons, grouped; raise StoreError, EmbedError."""
-    book = Casebook(session, rules)
-    return Listing(tuple(gather(book, session.candidates(), progress)), book)
+    candidates = session.candidates()
+    book = Casebook(session, rules, read_seals(session, candidates))
+    return Listing(tuple(gather(book, candidates, progress)), book)
 
 
 def find_waiting(

@@ -34,6 +34,7 @@ from lessons_loop.promote.harmful import hold_harmful
 from lessons_loop.promote.judge import PairJudge
 from lessons_loop.promote.records import Actor, Decision, Verdict
 from lessons_loop.promote.run_report import Outcome, RunReport
+from lessons_loop.promote.seals import read_seals
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.similarity import CONFLICT, RELATED
 
@@ -100,7 +101,7 @@ def run_gate(
         reviewer = options.proof.reviewer(session) if reviewer is not None else None
         report.proof = options.proof.result
     candidates = _tidied(session, options, report)
-    book = Casebook(session, options.rules)
+    book = Casebook(session, options.rules, read_seals(session, candidates))
     found = gather(book, candidates, progress)  # held lessons are for a person only
     groups = [group for group in found if group.staged or options.mode is Mode.HUMAN]
     driver = _Driver(session, book, options, reviewer, report, judge)

@@ -47,6 +47,7 @@ def _copy_folder(store: FolderStore, scratch: StorePaths) -> LessonStore:
         _copy(paths.gate, scratch.gate)
         _copy(gate_marker(paths), gate_marker(scratch))
         _copy(store.state, scratch.state)
+        _copy(paths.salt, scratch.salt)
     with borrowed_lock(paths.staging_lock), file_errors(paths.root):
         _copy(paths.staging, scratch.staging)
         _copy(paths.staging_marker, scratch.staging_marker)

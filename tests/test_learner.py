@@ -15,7 +15,8 @@ from lessons_loop.filter.events import Tally, Usage
 from lessons_loop.filter.lessons_filter import CARRIER, Filter, lesson_source
 from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.spool import SPOOL_LIMIT, spooled, write_spooled
-from lessons_loop.filter.store import StorePaths, file_lock, staging_session
+from lessons_loop.filter.seal import is_sealed
+from lessons_loop.filter.store import StorePaths, ensure_salt, file_lock, staging_session
 from support.gate import HashEmbedder
 from support.llm_server import LlmServer, hangs, http_error, says
 from support.outlet import LESSON, model_reply, outlet_body
@@ -80,6 +81,7 @@ def test_changed_call_becomes_a_candidate(tmp_path, server):
     assert counts["emitted"] == 1
     assert "user-1" not in str(found) and "chat-1" not in str(found)
     assert found.user_ref and found.chat_ref
+    assert is_sealed(ensure_salt(StorePaths(tmp_path)), found)
 
 
 @pytest.mark.parametrize(

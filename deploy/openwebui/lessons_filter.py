@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 9db3b0598e8ab8ea2093721222317dbce4e203fc110bba3ba6ee56cd39546620
+source_digest: 2b2966a7d9a096844e6ce727c4ced44b8507fa2963ef357894754e363ea3af94
 """
 
 from __future__ import annotations
@@ -1912,6 +1912,8 @@ class Candidate(FrozenModel):
     model: Note = ""
     prompt: Note = ""
     """Version of the distill prompt."""
+    seal: Note = ""
+    """HMAC under the installation's salt: see `seal_of`."""
     at: Moment
     """When it was staged, ISO 8601, UTC."""
 
@@ -3375,6 +3377,31 @@ def key_and_words(line: bytes) -> tuple[str, str]:
     """Return a lesson's key and the words it is found by; raise ValueError."""
     lesson = Curated.model_validate_json(line).lesson
     return lesson.key, lesson.searched_text
+
+
+# ------------------------------------------------------------------------------
+# filter/seal.py: A candidate's seal: whoever wrote it knew the installation's salt, as plugin and gate do.
+
+
+def seal_of(salt: bytes, candidate: Candidate) -> str:
+    """Return the HMAC-SHA256 over all a gate decides by, as hexadecimal digits."""
+    lesson, evidence = candidate.lesson, candidate.evidence
+    told = [
+        *(candidate.id, lesson.trigger, list(lesson.tags), lesson.source),
+        *(evidence.kind.value, evidence.quote, evidence.excerpt, list(evidence.tools)),
+        *(candidate.message_ref, candidate.chat_ref, candidate.user_ref, candidate.at),
+    ]
+    return hmac.new(salt, json.dumps(told).encode(), hashlib.sha256).hexdigest()
+
+
+def sealed(salt: bytes, candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """Return the candidates with their seals."""
+    return tuple(found.model_copy(update={"seal": seal_of(salt, found)}) for found in candidates)
+
+
+def is_sealed(salt: bytes, candidate: Candidate) -> bool:
+    """Say whether a candidate came from somebody who knows the salt, and is unchanged."""
+    return hmac.compare_digest(candidate.seal.encode(), seal_of(salt, candidate).encode())
 
 
 # ------------------------------------------------------------------------------
@@ -7140,7 +7167,8 @@ class Learner:
             self.alerts.clear("distilling")
         if outcome.candidates:
             await asyncio.to_thread(
-                self._spooled, lambda: self.spool.append_candidates(outcome.candidates)
+                self._spooled,
+                lambda: self.spool.append_candidates(sealed(self._key(), outcome.candidates)),
             )
             self.worker.spawn(self.drain)
 
@@ -7180,11 +7208,12 @@ class Learner:
         return ask
 
     def _ref(self, identity: str) -> str:
-        if not identity:
-            return ""
+        return user_reference(self._key(), identity) if identity else ""
+
+    def _key(self) -> bytes:
         if self._salt is None:
             self._salt = ensure_salt(self.spool.paths)
-        return user_reference(self._salt, identity)
+        return self._salt
 
     def _spooled(self, append: Callable[[], None]) -> None:
         try:

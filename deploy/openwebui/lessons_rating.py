@@ -5,7 +5,7 @@ version: 0.1.0
 required_open_webui_version: 0.12.0
 license: MIT
 description: Notes thumbs on answers, so that the gate can tell which curated lessons help.
-source_digest: ffce91f90696c925f642bc88d326705a3b5e5ad459f79c3b1869e5e7dd169b66
+source_digest: 9ff4b834c73edd887b3c36c93d3901d3234e536c84c6b8b954011d627d5296e5
 """
 
 from __future__ import annotations
@@ -733,6 +733,8 @@ class Candidate(FrozenModel):
     model: Note = ""
     prompt: Note = ""
     """Version of the distill prompt."""
+    seal: Note = ""
+    """HMAC under the installation's salt: see `seal_of`."""
     at: Moment
     """When it was staged, ISO 8601, UTC."""
 
