@@ -13,8 +13,9 @@ from lessons_loop.eval.check_forms import BadCheck, read_check
 ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 FIELDS = ("id", "topic", "question", "messages", "covers", "control", "checks", "rubric")
 _ROLES = ("system", "user", "assistant")
-_INT = re.compile(r"[-+]?[0-9]+$")
-_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][-+]?[0-9]+)?$")
+# A leading zero is a serial or a code, as text: YAML 1.1 would read it as octal.
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)$")
+_FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$")
 
 
 class Entry(NamedTuple):
@@ -27,7 +28,7 @@ class Entry(NamedTuple):
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain YAML 1.2: 12:30 and 2026-01-31 stay text; no field twice, no aliases."""
+    """Plain YAML 1.2: 12:30, 2026-01-31 and 0815 stay text; no field twice, no aliases."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.events.AliasEvent):

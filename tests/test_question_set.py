@@ -118,6 +118,13 @@ def test_plain_scalars_stay_what_they_look_like(tmp_path: Path) -> None:
     assert found.checks == ({"contains": "2026-01-31"},)
 
 
+@pytest.mark.parametrize("written_so", ["004711", "0815", "-007", "00.5", "1_000", "0x1F"])
+def test_code_with_leading_zero_stays_text(tmp_path: Path, written_so: str) -> None:
+    text = f"- id: a\n  topic: t\n  question: x\n  checks: [{{contains: {written_so}}}]\n"
+    found = read_question_set(written(tmp_path / "set", text)).questions[0]
+    assert found.checks == ({"contains": written_so},)
+
+
 def test_digest_is_about_what_is_asked(tmp_path: Path) -> None:
     entries = [GOOD | {"id": f"q{n}", "checks": [{"number": n, "within": "1%"}]} for n in range(9)]
     one = read_question_set(written(tmp_path / "set", entries))
