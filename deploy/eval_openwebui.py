@@ -144,14 +144,23 @@ def openwebui_agent(
     """
     if Arm.PLACEBO in arms:
         raise OpenWebUIError(NO_PLACEBO)
-    client = connect(target.url, target.token)
-    open_webui_version(client)
+    client = _reached(target)
     admin = signed_in_admin(client, target.admin_email, target.password)
     plugin = require_plugin(admin)
     accounts = open_accounts(admin, state, plugin)
     chosen = choose(admin, accounts[Arm.ON], plugin, target.model, target.tools, target.system)
     record = Record(folder, chosen) if folder is not None else None
     yield OpenWebUIAgent(accounts, chosen, record, target.seconds)
+
+
+def _reached(target: Target) -> OpenWebUI:
+    """Return the client of an Open WebUI that answers; raise OpenWebUIError naming our option."""
+    try:
+        client = connect(target.url, target.token)
+        open_webui_version(client)
+    except OpenWebUIError as error:
+        raise type(error)(str(error).replace("--url", "--openwebui")) from None
+    return client
 
 
 def replayed_agent(folder: Path) -> ReplayedAgent:

@@ -126,6 +126,7 @@ def _wish(
         workers=options.workers,
         margin=options.margin,
         max_unjudged=options.max_unjudged,
+        reference=parts.agent.reference is not None,
         quiet=quiet,
         judged_later=graded_by_hand if judge.manual else None,
     )

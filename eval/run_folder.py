@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from lessons_loop.promote.files import file_errors, private_folder, write_atomic
 
 Identity = tuple[str, Arm, int]
 """Question, arm, run: what is one trial, however often it had to be asked."""
+_DIGEST = re.compile(r"[0-9a-f]{40,}")
 SAME = ("questions", "arms", "runs", "seed", "agent", "lessons", "embedding", "judge")
 """Parts of run.json that may not change while a run goes on."""
 FREE = frozenset({"url", "folder", "title", "rev"})
@@ -204,4 +206,4 @@ def _differing(name: str, one: Any, other: Any) -> Iterator[tuple[str, Any, Any]
 
 def _told(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
-    return text[:60] or "none"
+    return text[: 12 if _DIGEST.fullmatch(text) else 60] or "none"

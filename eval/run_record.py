@@ -63,6 +63,8 @@ class Evaluation:
     workers: int = 4
     margin: float = 0.05
     max_unjudged: float = 0.2
+    reference: bool = True
+    """Whether there is a database that sql_result checks ask."""
     quiet: bool = False
     """What is said goes to stderr: stdout is for JSON."""
     judged_later: Callable[[RunFolder, QuestionSet], None] | None = None

@@ -49,7 +49,8 @@ def copied_set(
     with open_gate(settings) as session:
         if session.created:
             raise StoreMissing(
-                f"{session.store.title} has no domain {session.domain}: run `lessons init`"
+                f"{session.store.title} has no domain {session.domain}: run `lessons init`, or"
+                " name the lessons' own with --domain"
             )
         return lesson_set_of(session)
 

@@ -171,3 +171,11 @@ def test_placebo_is_refused_with_a_way_out(tmp_path: Path) -> None:
         pass
     assert str(refused.value) == NO_PLACEBO and "--agent-url" in NO_PLACEBO
     assert not list(tmp_path.iterdir())
+
+
+def test_unreachable_names_the_option_that_was_given(tmp_path: Path) -> None:
+    with (
+        pytest.raises(OpenWebUIError, match=r"correct --openwebui$"),
+        openwebui_agent(Target("http://127.0.0.1:9"), tmp_path, None, [Arm.OFF]),
+    ):
+        pass
