@@ -17,6 +17,7 @@ from lessons_loop.eval.eval_report_text import FIGURES, control_line, losses, pa
 from lessons_loop.eval.pairs import Effect
 from lessons_loop.eval.saying import STAND_IN, few_topics, seen, sentence
 from lessons_loop.eval.trials import Arm
+from lessons_loop.promote.counting import many
 from lessons_loop.promote.showing import plain
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -56,8 +57,8 @@ def _header(report: Report) -> str:
     facts, proper = report.facts, [row for row in report.rows if not row.control]
     topics = len({row.topic for row in proper})
     asked = [
-        f"{len(proper)} questions of {topics} topics, {facts.runs} runs",
-        f"{len(report.rows) - len(proper)} controls",
+        f"{many(len(proper), 'question')} of {many(topics, 'topic')}, {many(facts.runs, 'run')}",
+        many(len(report.rows) - len(proper), "control"),
         facts.model or "model not noted",
         f"{facts.lessons} lessons {facts.lesson_set}" if facts.lesson_set else "no lessons",
         f"question set {facts.questions} {facts.question_set}".strip(),

@@ -12,6 +12,7 @@ from lessons_loop.eval.saying import STAND_IN, bounds, few_topics, points, seen,
 from lessons_loop.eval.stats import Comparison
 from lessons_loop.eval.trials import Arm
 from lessons_loop.filter.text import shorten
+from lessons_loop.promote.counting import many
 from lessons_loop.promote.showing import plain
 
 WIDTH = 80
@@ -55,8 +56,8 @@ def _parts(report: Report) -> Iterator[str]:
 def _head(report: Report) -> Iterator[str]:
     facts, proper = report.facts, [row for row in report.rows if not row.control]
     topics = len({row.topic for row in proper})
-    asked = f"{len(proper)} questions of {topics} topics, {facts.runs} runs"
-    asked += f", {len(report.rows) - len(proper)} controls"
+    asked = f"{many(len(proper), 'question')} of {many(topics, 'topic')}, "
+    asked += f"{many(facts.runs, 'run')}, {many(len(report.rows) - len(proper), 'control')}"
     yield from _wrapped(f"run {report.name}: {asked}, {facts.model or 'model not noted'}")
     if not report.finished:
         yield from _wrapped(
@@ -102,7 +103,7 @@ def losses(report: Report) -> str:
 def part_line(part: Part) -> str:
     """Return the lift on a part of the questions."""
     between = f"95 %: {points(part.low)} to {points(part.high)}"
-    return f"{part.questions} questions {part.name}: {points(part.lift)} points ({between})"
+    return f"{many(part.questions, 'question')} {part.name}: {points(part.lift)} points ({between})"
 
 
 def _flips(report: Report) -> Iterator[str]:
@@ -139,7 +140,7 @@ def control_line(found: Comparison) -> str:
     """Return what became of the questions lessons must not touch."""
     on, off = f"{found.on_arm.value} {share(found.on.rate)}", found.off_arm.value
     flips = f"{len(found.fixed)} fixed, {len(found.broken)} broken, net {found.net:+d}"
-    return f"{found.questions} controls: {off} {share(found.off.rate)}, {on}; {flips}"
+    return f"{many(found.questions, 'control')}: {off} {share(found.off.rate)}, {on}; {flips}"
 
 
 def _missing(report: Report) -> Iterator[str]:
@@ -148,7 +149,7 @@ def _missing(report: Report) -> Iterator[str]:
     left_out = report.comparisons[0].left_out if report.comparisons else 0
     yield from _wrapped(
         f"unjudged: {report.unjudged} of {len(report.trials)} trials, {report.outages} of them "
-        f"outages; {left_out} questions left out for want of a grade in an arm"
+        f"outages; {many(left_out, 'question')} left out for want of a grade in an arm"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lessons_loop.eval.power import NEVER
 from lessons_loop.eval.stats import Comparison
 from lessons_loop.eval.trials import Arm
+from lessons_loop.promote.counting import many
 
 NAMES = {
     Arm.OFF: "no lessons",
@@ -70,7 +71,8 @@ def few_topics(found: Comparison) -> str:
     """Return what an interval over questions takes for granted; empty where it is over topics."""
     if found.by_topic or not found.questions:
         return ""
-    return f"Only {found.topics} topics: the interval takes questions of one topic as independent."
+    few = many(found.topics, "topic")
+    return f"Only {few}: the interval takes questions of one topic as independent."
 
 
 def _capital(text: str) -> str:

@@ -130,7 +130,7 @@ def test_stand_in_is_told_wherever_figures_are(tmp_path: Path) -> None:
 def test_missing_grades_are_counted_apart(tmp_path: Path) -> None:
     trials = HELPED + trials_of("gone", off="???", on="+++")
     text = " ".join(on_disk(tmp_path / "r", trials).lines())
-    assert "unjudged: 3 of 222 trials, 3 of them outages; 1 questions left out" in text
+    assert "unjudged: 3 of 222 trials, 3 of them outages; 1 question left out" in text
 
 
 def test_every_pair_of_arms_has_its_sentence(tmp_path: Path) -> None:
