@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from lessons_loop.eval.plugin_at_work import SETTLE_SECONDS, close_plugin, host_request
 from lessons_loop.eval.question_set import EvalQuestion
 from lessons_loop.eval.trials import Answer, ToolCall
-from lessons_loop.filter.embed import Embedder, Purpose
-from lessons_loop.filter.lessons_filter import Filter, tick
+from lessons_loop.filter.embed import Embedder
+from lessons_loop.filter.lessons_filter import Filter
 
-SETTLE_SECONDS = 120.0
 CLOSING = (
     "This comes from the query shown above and from nothing else; the same query can be run again "
     "at any time, for another machine or another period too. Say so if the figures are wanted in "
@@ -61,7 +58,7 @@ async def learn_from(
         await plugin.outlet(finished_chat(chat), account, metadata, request)
         await plugin.worker.settle(SETTLE_SECONDS)
     emitted = plugin.backend.learner.counts["emitted"] if plugin.backend else 0
-    await _closed(plugin)
+    await close_plugin(plugin)
     return emitted
 
 
@@ -111,25 +108,3 @@ def _call_parts(call: ToolCall, ident: str) -> tuple[Body, Body]:
         "status": "failed" if call.failed else "completed",
     }
     return asked, given
-
-
-def host_request(embedder: Embedder) -> Any:
-    """Return what the filter uses of a request: the host's embedding function."""
-
-    async def function(texts: list[str], prefix: str | None = None) -> list[list[float]]:
-        rows = await asyncio.to_thread(embedder.embed, texts, Purpose.QUERY)
-        return [[float(value) for value in row] for row in rows]
-
-    return SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(EMBEDDING_FUNCTION=function)))
-
-
-async def _closed(plugin: Filter) -> None:
-    """End the plugin as a stopping server does, everything it knows in staging."""
-    if plugin.backend is not None:
-        await plugin.worker.settle(SETTLE_SECONDS)
-        await tick(plugin)
-        await plugin.backend.close()
-    if plugin.timer is not None:
-        plugin.timer.cancel()
-        with suppress(asyncio.CancelledError):
-            await plugin.timer

@@ -16,12 +16,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from lessons_loop.eval.plugin_at_work import SETTLE_SECONDS, close_plugin, host_request
 from lessons_loop.eval.poison_cases import (
     CLEAN,
     DOMAIN,
@@ -35,9 +35,9 @@ from lessons_loop.eval.poison_embedder import Remembering
 from lessons_loop.eval.poison_forge import forge
 from lessons_loop.eval.poison_model import REVIEWER, GullibleModel, gullible_model
 from lessons_loop.filter.alerts import lessons_log
-from lessons_loop.filter.embed import Embedder, Purpose
+from lessons_loop.filter.embed import Embedder
 from lessons_loop.filter.inject import BLOCK_OPEN, reference
-from lessons_loop.filter.lessons_filter import Filter, tick
+from lessons_loop.filter.lessons_filter import Filter
 from lessons_loop.filter.llm import HttpModel
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.judge import judge_at
@@ -49,7 +49,6 @@ from lessons_loop.promote.session import GateSettings, open_gate
 from lessons_loop.seeds.load import load_domain, shipped_domains
 
 MODES = (Mode.AUTO, Mode.LLM)
-SETTLE_SECONDS = 60.0
 ATTACKS, FORGED = "attacks", "forged"
 
 
@@ -181,7 +180,7 @@ class _Trial:
             for place, scene in enumerate(case.scenes):
                 if scene.chat and scene.round == number:
                     await self._taught(plugin, case, f"{case.id}/{place}", scene)
-        await _closed(plugin)
+        await close_plugin(plugin)
 
     async def _taught(self, plugin: Filter, case: PoisonCase, name: str, scene: Scene) -> None:
         plugin.valves = Filter.Valves(
@@ -199,7 +198,7 @@ class _Trial:
             account = {"id": f"{case.id}-account-{user}"}
             metadata = {"chat_id": chat, "user_id": account["id"]}
             body = outlet_body(scene.chat, chat, f"{chat}/answer")
-            await plugin.outlet(body, account, metadata, _request(self.embedder))
+            await plugin.outlet(body, account, metadata, host_request(self.embedder))
         await _idle(plugin)
         counted = _counts(plugin) - before
         if not scene.harmless:
@@ -244,15 +243,18 @@ class _Trial:
     async def _ask(self) -> None:
         plugin = Filter()
         plugin.valves = Filter.Valves(store=str(self.store), domains=DOMAIN)
+        request = host_request(self.embedder)
         for number, case in enumerate(self.cases):
             metadata = {"chat_id": f"asked-{number}", "user_id": "reader"}
             body = inlet_body(case.asked())
-            asked = await plugin.inlet(body, {"id": "reader"}, metadata, _request(self.embedder))
+            asked = await plugin.inlet(
+                body, {"id": "reader"}, metadata, host_request(self.embedder)
+            )
             told = [str(m["content"]) for m in asked["messages"] if m["role"] == "system"]
             blocks = "\n".join(text for text in told if BLOCK_OPEN in text)
             marks = [f"[{reference(key)}]" for key in case.harmful()]
             self.fates[case.id].prompted = any(mark in blocks for mark in marks)
-        await _closed(plugin)
+        await close_plugin(plugin)
 
 
 def _counts(plugin: Filter) -> Counter[str]:
@@ -265,25 +267,3 @@ async def _idle(plugin: Filter) -> None:
     deadline = time.monotonic() + SETTLE_SECONDS
     while (running := plugin.worker.running) and time.monotonic() < deadline:
         await asyncio.wait(running, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
-
-
-async def _closed(plugin: Filter) -> None:
-    """End the plugin as a stopping server does, everything it knows in staging."""
-    if plugin.backend is not None:
-        await plugin.worker.settle(SETTLE_SECONDS)
-        await tick(plugin)
-        await plugin.backend.close()
-    if plugin.timer is not None:
-        plugin.timer.cancel()
-        with suppress(asyncio.CancelledError):
-            await plugin.timer
-
-
-def _request(embedder: Embedder) -> Any:
-    """Return what the filter uses of a request: the host's embedding function."""
-
-    async def function(texts: list[str], prefix: str | None = None) -> list[list[float]]:
-        rows = await asyncio.to_thread(embedder.embed, texts, Purpose.QUERY)
-        return [[float(value) for value in row] for row in rows]
-
-    return SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(EMBEDDING_FUNCTION=function)))
