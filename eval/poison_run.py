@@ -247,9 +247,7 @@ class _Trial:
         for number, case in enumerate(self.cases):
             metadata = {"chat_id": f"asked-{number}", "user_id": "reader"}
             body = inlet_body(case.asked())
-            asked = await plugin.inlet(
-                body, {"id": "reader"}, metadata, host_request(self.embedder)
-            )
+            asked = await plugin.inlet(body, {"id": "reader"}, metadata, request)
             told = [str(m["content"]) for m in asked["messages"] if m["role"] == "system"]
             blocks = "\n".join(text for text in told if BLOCK_OPEN in text)
             marks = [f"[{reference(key)}]" for key in case.harmful()]
