@@ -78,10 +78,20 @@ NotifyUrl = Annotated[
     ),
 ]
 
+
+def named_questions(context: typer.Context, given: str) -> str:
+    """Return the name given; raise a usage error for an empty one: no proof was not meant."""
+    source = context.get_parameter_source("proof")
+    if source is not None and source.name == "COMMANDLINE" and not given.strip():
+        raise typer.BadParameter("--proof names no questions: sql, or a folder")
+    return given.strip()
+
+
 Proof = Annotated[
     str,
     typer.Option(
         "--proof",
+        callback=named_questions,
         show_default=False,
         help="Questions the batch must not break, else it is held: sql, or a folder; the agent"
         " is named by LESSONS_EVAL_*.",
@@ -151,7 +161,7 @@ def promote(
     flags = GateFlags(*place, dup_threshold, min_users, allow_host, as_json, unattended, name)
     rules = DecayRules(min_hits, min_success_rate, judge_by_tools, max_chance)
     flags = replace(flags, decay=rules if demote_stale else None, by_tools=judge_by_tools)
-    flags = replace(flags, notify_url=notify_url, proof=proof.strip())
+    flags = replace(flags, notify_url=notify_url, proof=proof)
     if ids:
         from lessons_loop.promote.decide_runs import decide_named
 

@@ -117,6 +117,14 @@ def test_no_proof_no_promotion(
     assert read_runs(located(root).state)[-1].error
 
 
+@pytest.mark.parametrize("words", [["--auto"], ["abc123", "--reason", "seen"]])
+def test_empty_name_of_questions_is_no_run_without_proof(root: Path, words: list[str]) -> None:
+    propose(root, good("pumps"))
+    done = run_here("promote", *words, "--proof", " ", *flags(root))
+    assert done.code == 2 and "--proof names no questions" in done.err
+    assert not list(located(root).state.rglob("ledger.jsonl"))
+
+
 def test_server_that_repeats_questions_writes_none_into_the_state(
     root: Path, embedding: str, questions: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
