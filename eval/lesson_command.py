@@ -168,6 +168,7 @@ def _store(place: GateSettings, found: Sequence[Measured]) -> None:
 
 def _show(found: Sequence[Measured], as_json: bool, dry_run: bool) -> None:
     from lessons_loop.eval.leave_one_out import counted
+    from lessons_loop.filter.text import shorten
     from lessons_loop.promote.changes import masked_values
     from lessons_loop.promote.render import DRY_RUN, print_lines
     from lessons_loop.promote.showing import make_console, plain
@@ -180,7 +181,7 @@ def _show(found: Sequence[Measured], as_json: bool, dry_run: bool) -> None:
         return
     lines = [DRY_RUN] if dry_run else []
     for one in found:
-        lines.append(f"{one.row.key[:12]}  {plain(one.row.lesson.text)}")
+        lines.append(f"{one.row.key[:12]}  {shorten(plain(one.row.lesson.text), 64)}")
         lines.append(f"{'':14}{plain(one.told())}")
         if one.broken:
             lines.append(f"{'':14}broken: {', '.join(one.broken)}")

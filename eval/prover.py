@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from lessons_loop.eval.baseline_cache import digest_of_facts, keep_baseline, rea
 from lessons_loop.eval.history import HistoryLine, append_history
 from lessons_loop.eval.prover_rules import AFTER, AGAIN, BEFORE, broken, suspects
 from lessons_loop.eval.question_set import questions_folder, read_question_set
+from lessons_loop.eval.sets import gradable
 from lessons_loop.eval.setup import AgentSettings, JudgeSettings, open_agent, open_grader
 from lessons_loop.eval.shelf import Shelf, digest_of, known_texts
 from lessons_loop.eval.stats import Comparison, compare
@@ -202,10 +204,18 @@ def make_prover(given: str) -> Prover:
 
 
 def asking_of(settings: AgentSettings, judge: JudgeSettings, given: str, **more: Any) -> Asking:
-    """Return whom to ask; `more` are fields of `Asking`. Raises BadFile, LessonsError."""
+    """Return whom to ask; `more` are fields of `Asking`. Raises BadFile, LessonsError.
+
+    Questions nobody could grade are left out, which is told on stderr: a lesson that only such
+    a question recalls would else end the whole measurement as unjudged.
+    """
     questions = read_question_set(questions_folder(given))
+    kept = gradable(questions, judge=bool(judge.name), reference=settings.reference is not None)
+    if left := len(questions.questions) - len(kept.questions):
+        said = f"lessons: {many(left, 'question')} left out: no judge, or no database to compare"
+        print(f"{said} (LESSONS_LLM_*, LESSONS_EVAL_DATABASE)", file=sys.stderr)
     return Asking(
-        questions,
+        kept,
         lambda found, embedder: open_agent(settings, found, None, embedder),
         open_grader(settings, judge),
         settings.model,

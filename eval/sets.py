@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from lessons_loop.eval.question_set import QuestionSet
+from lessons_loop.eval.question_set import EvalQuestion, QuestionSet
 from lessons_loop.eval.trials import Arm
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.models import Curated
@@ -44,6 +44,25 @@ def parse_arms(given: str, *, lessons: bool) -> tuple[Arm, ...]:
 def recalled_by(shelf: Recalling, questions: QuestionSet) -> dict[str, tuple[Curated, ...]]:
     """Return the lessons each question recalls, by its id; raise EmbedError."""
     return {one.id: shelf.recalled(one.messages) for one in questions.questions}
+
+
+def gradable(found: QuestionSet, *, judge: bool, reference: bool) -> QuestionSet:
+    """Return the set without what nobody could grade: no judge, no database; its digest stays.
+
+    Raises LessonsError where nothing is left.
+    """
+
+    def graded(one: EvalQuestion) -> bool:
+        asks = any("sql_result" in check for check in one.checks)
+        return (judge or not one.rubric) and (reference or not asks)
+
+    kept = tuple(one for one in found.questions if graded(one))
+    if not kept:
+        raise LessonsError(
+            f"no question of {found.domain} can be graded: give a judge (LESSONS_LLM_URL, "
+            "LESSONS_LLM_MODEL) for rubrics, --reference-db (LESSONS_EVAL_DATABASE) for sql_result"
+        )
+    return found.model_copy(update={"questions": kept})
 
 
 def measured(questions: QuestionSet) -> tuple[int, int, int]:

@@ -9,11 +9,14 @@ from lessons_loop.eval.baseline_cache import keep_baseline, read_baseline
 from lessons_loop.eval.history import read_history
 from lessons_loop.eval.prover import BatchProver, make_prover
 from lessons_loop.eval.prover_rules import AFTER, BEFORE, Passes, broken, is_suspect, suspects
+from lessons_loop.eval.question_set import QuestionSet
 from lessons_loop.eval.runner import RunStopped
+from lessons_loop.eval.sets import gradable
 from lessons_loop.eval.setup import NoAgent
 from lessons_loop.eval.trials import Answer, Arm, Grade, Trial
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote.proving import ProofResult
+from support.evaluating_runs import question
 from support.llm_server import LlmServer, http_error
 from support.proving import (
     SECRET_QUESTION,
@@ -174,6 +177,17 @@ def test_prover_needs_an_agent_and_questions(
     assert make_prover("sql")
     with pytest.raises(LessonsError, match="no folder of question files"):
         make_prover(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(("judge", "reference", "left"), [(0, 0, "c"), (1, 0, "cr"), (0, 1, "cs")])
+def test_what_nobody_can_grade_is_not_asked(judge: int, reference: int, left: str) -> None:
+    rubric = {"checks": (), "rubric": "is polite"}
+    sql = {"checks": ({"sql_result": "SELECT 1"},)}
+    rows = (question("c"), question("r").model_copy(update=rubric))
+    rows += (question("s").model_copy(update=sql),)
+    found = QuestionSet(domain="sql", questions=rows, digest="d" * 64)
+    kept = gradable(found, judge=bool(judge), reference=bool(reference))
+    assert "".join(one.id for one in kept.questions) == left and kept.digest == found.digest
 
 
 def trials(name: str, before: str, after: str) -> list[Trial]:
