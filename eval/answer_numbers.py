@@ -5,7 +5,7 @@ exponents, currency and units, small number words in English and German. No figu
 glued to letters (SN-004711, 12th, v2, 12-month), has leading zeros, stands in a date, a time,
 a version or a query, a year behind "in" or "since", an id behind "SN" or "#".
 Where a spelling has two readings ("1,234": English thousands or a German decimal), both count.
-Not covered: fractions (1/3), words above twenty, "k" and "million".
+Not covered: fractions but ½, ¼, ¾, words above twenty, "k" and "million".
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from lessons_loop.eval.check_forms import Tolerance
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]{1,2000}`", re.DOTALL)
 _QUERY = re.compile(r"\b(?:select|with|insert|update|delete|limit|where|between)\b", re.IGNORECASE)
 _RAISED = re.compile("[⁰¹²³⁴-⁹₀-₉]+")
+_PARTS = {"½": ".5", "¼": ".25", "¾": ".75"}
+_PART = re.compile(r"(?P<whole>\d\s?)?(?P<part>[½¼¾])|\d*\s?[⅐-⅞]")
 _TEX = re.compile(r"\{,\}|\\,")
 _SPACED = re.compile("(?<=[0-9])[\u00a0\u2007\u2009\u200a\u202f](?=[0-9]{3}(?![0-9]))")
 _MONTHS = (
@@ -112,13 +114,21 @@ def same_number(found: Decimal, wanted: Decimal, within: Tolerance | None = None
 
 def _without_other_numbers(text: str) -> str:
     """Return a text in one spelling, blanked where digits are no figures."""
-    text = _SPACED.sub(" ", _RAISED.sub(" ", text))
+    text = _PART.sub(_decimal_part, _SPACED.sub(" ", _RAISED.sub(" ", text)))
     text = _CODE.sub(lambda code: " " if _QUERY.search(code.group()) else code.group(), text)
     plain = one_spelling(_TEX.sub(lambda tex: "," if "{" in tex.group() else " ", text))
     plain = plain.replace("...", " ").replace("..", " ")
     for other in (_DATES, _YEARS, _IDS):
         plain = other.sub(" § ", plain)
     return plain
+
+
+def _decimal_part(part: re.Match[str]) -> str:
+    """Write 12½ as 12.5; in one spelling it would read 121/2. Other fractions are no figures."""
+    if part.group("part") is None:
+        return " § "
+    whole = part.group("whole")
+    return (whole.strip() if whole else "0") + _PARTS[part.group("part")]
 
 
 def _figure(match: re.Match[str], text: str) -> Figure:
@@ -132,7 +142,7 @@ def _figure(match: re.Match[str], text: str) -> Figure:
     unit = (match.group("unit") or "").strip()
     if unit in ("%", "‰"):
         readings |= {value.scaleb(-2 if unit == "%" else -3) for value in readings}
-    return Figure(match.group(), tuple(sorted(readings)))
+    return Figure(f"{'-' * negative}{match.group()}", tuple(sorted(readings)))
 
 
 def _values(digits: str) -> Iterator[str]:

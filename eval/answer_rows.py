@@ -52,9 +52,11 @@ def rows_of(result: str) -> Returned | None:
 
 
 def _row(one: Any) -> Row | None:
-    if isinstance(one, Mapping):
-        return tuple(one.values())
-    return tuple(one) if isinstance(one, list) else None
+    values = list(one.values()) if isinstance(one, Mapping) else one
+    if not isinstance(values, list):
+        return None
+    # a server with booleans says true where SQLite, the reference, says 1
+    return tuple(int(value) if isinstance(value, bool) else value for value in values)
 
 
 def same_rows(
@@ -135,11 +137,12 @@ def _equal(
     return True
 
 
-def _sort_key(row: Row) -> list[tuple[int, float, str]]:
+def _sort_key(row: Row) -> list[tuple[int, Decimal, str]]:
+    # no floats: a whole number of 400 digits is none
     return [
-        (1, float(value), "")
+        (1, Decimal(str(value)), "")
         if _is_number(value)
-        else (2 if value is not None else 0, 0.0, str(value))
+        else (2 if value is not None else 0, Decimal(0), str(value))
         for value in row
     ]
 

@@ -84,6 +84,8 @@ def test_what_is_no_such_figure(told: str) -> None:
         ("that one machine", 1),
         ("the 1st machine", 1),
         ("house 12a", 12),
+        ("12½ hours", 121),
+        ("1⅓ hours", 1),
         ("built in the 2010s", 2010),
         ("none of them", 0),
     ],
@@ -96,6 +98,8 @@ def test_dates_and_articles_are_no_figures(told: str, number: int) -> None:
     ("told", "number"),
     [
         ("2024 hours", "2024"),
+        ("12½ hours", "12.5"),
+        ("¾ of it", "0.75"),
         ("There are three machines.", "3"),
         ("Es sind zwölf.", "12"),
         ("There is one.", "1"),

@@ -13,6 +13,13 @@ from hypothesis import strategies as st
 from lessons_loop.eval.answer_rows import rows_of, same_rows
 
 VALUE = st.one_of(st.none(), st.integers(-99, 99), st.sampled_from(["a", "b", ""]))
+ANY_VALUE = st.one_of(
+    VALUE,
+    st.booleans(),
+    st.floats(allow_nan=False),
+    st.integers(10**300, 10**400),
+    st.lists(st.booleans(), max_size=2),
+)
 ROWS = st.integers(1, 4).flatmap(
     lambda width: st.lists(st.tuples(*[VALUE] * width), min_size=1, max_size=6)
 )
@@ -50,6 +57,7 @@ def test_another_row_is_another_result(rows: list[Any], value: Any) -> None:
         ([("a", 1), ("b", 2)], [("a", 2), ("b", 1)], False),
         ([(1,), (1,), (2,)], [(1,), (2,), (2,)], False),
         ([(1, 1)], [(1,)], False),
+        ([(10**400, "a"), (2, "b")], [(1, "a"), (2, "b")], False),
     ],
 )
 def test_what_is_the_same(found: list[Any], wanted: list[Any], right: bool) -> None:
@@ -67,11 +75,20 @@ def test_order_counts_where_asked_for() -> None:
         ('[{"a":1,"b":"x"}]', ((1, "x"),)),
         ("[[1, 2]]", ((1, 2),)),
         ('{"columns":["a"],"rows":[]}', ()),
+        ('{"rows":[[true,"x"],{"a":false}]}', ((1, "x"), (0,))),
     ],
 )
 def test_results_are_read(result: str, rows: Any) -> None:
     found = rows_of(result)
     assert found is not None and found.rows == rows and not found.cut
+
+
+@given(st.lists(st.lists(ANY_VALUE, min_size=2, max_size=2), min_size=1, max_size=3))
+def test_any_result_is_compared(rows: list[Any]) -> None:
+    """Whatever a tool returns is another result at most, never the end of a run."""
+    found = rows_of(json.dumps({"rows": rows}))
+    assert found is not None and same_rows(found.rows, found.rows, ordered=False)
+    assert same_rows(found.rows, [("-", "+")] * len(rows), ordered=False) is False
 
 
 @pytest.mark.parametrize("result", ["", "12", '{"error":"no"}', '{"rows":[1]}', "[" * 100_000])
