@@ -60,7 +60,8 @@ AgentKey = Annotated[
     ),
 ]
 AgentSeconds = Annotated[
-    float, typer.Option("--agent-seconds", min=1.0, help="Time limit of one request.")
+    float,
+    typer.Option("--agent-seconds", min=1.0, max=86_400.0, help="Time limit of one request."),
 ]
 ToolsFile = Annotated[
     Path | None,

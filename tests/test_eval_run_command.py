@@ -244,6 +244,7 @@ def test_run_without_a_record_is_no_replay(
         ["--judge", "somebody"],
         ["--judge-url", "http://127.0.0.1:9"],
         ["--runs", "0"],
+        ["--agent-seconds", "inf"],
     ],
 )
 def test_what_excludes_itself_is_usage(
