@@ -13,7 +13,7 @@ from importlib.resources import files
 from lessons_loop.eval.eval_report import Report
 from lessons_loop.eval.eval_report_answers import answers_section
 from lessons_loop.eval.eval_report_plots import cost_plot, flips_plot, rates_plot, topics_plot
-from lessons_loop.eval.eval_report_text import FIGURES, control_line, losses, part_line
+from lessons_loop.eval.eval_report_text import FIGURES, control_line, how_sure, losses, part_line
 from lessons_loop.eval.pairs import Effect
 from lessons_loop.eval.saying import STAND_IN, few_topics, seen, sentence
 from lessons_loop.eval.trials import Arm
@@ -146,7 +146,7 @@ def _flips(report: Report) -> Iterator[str]:
 
 def _flipped(report: Report, effect: Effect) -> Iterator[Sequence[str]]:
     for one in report.flips(effect):
-        sure = "every run" if one.pair and one.pair.consistent else "some runs"
+        sure = how_sure(one, report.facts.runs)
         yield one.id, effect.value, one.arms[Arm.OFF].told, one.arms[Arm.ON].told, sure
 
 

@@ -116,13 +116,20 @@ def _flips(report: Report) -> Iterator[str]:
         f"{found.passes_anyway} of {found.questions} pass without lessons anyway"
     )
     for effect in (Effect.BROKEN, Effect.FIXED):
-        yield from _listed(report.flips(effect), effect)
+        yield from _listed(report.flips(effect), effect, report.facts.runs)
 
 
-def _listed(rows: list[QuestionRow], effect: Effect) -> Iterator[str]:
+def how_sure(row: QuestionRow, runs: int) -> str:
+    """Return on how many runs a flip rests."""
+    if row.pair and row.pair.consistent:
+        return "every run"
+    return "one run" if runs == 1 else "some runs"
+
+
+def _listed(rows: list[QuestionRow], effect: Effect, runs: int) -> Iterator[str]:
     for row in rows[:FLIPS]:
         off, on = row.arms[Arm.OFF].told, row.arms[Arm.ON].told
-        sure = "every run" if row.pair and row.pair.consistent else "some runs"
+        sure = how_sure(row, runs)
         name = shorten(plain(row.id), ID_WIDTH)
         yield f"  {effect.value:<7} {name:<{ID_WIDTH}} {f'{off} to {on}':<14} {sure}"
     if len(rows) > FLIPS:
