@@ -32,6 +32,7 @@ from lessons_loop.promote.similarity import (
 
 MOST_JUDGED = 3
 """Neighbours a model is asked about for one lesson; a further related one holds it."""
+NOT_PASSED = "did not pass on"
 OUT = (Status.REJECTED, Status.STALE, Status.SUPERSEDED)
 
 
@@ -182,7 +183,8 @@ class Casebook:
         for row in () if self.rules.proving else group.held:
             if row.reason.startswith(f"{PROOF}: "):
                 why = row.reason.removeprefix(f"{PROOF}: ")
-                return Precedent(PROOF, f"did not pass on {row.at[:10]}, run with --proof: {why}")
+                told = f"{NOT_PASSED} {row.at[:10]}, run with --proof: {why}"
+                return Precedent(PROOF, why if why.startswith(NOT_PASSED) else told)
         return None
 
     def decisions(self, keys: Iterable[str]) -> list[dict[str, Any]]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 PROOF_WORDS = "^(helps|harmful|neutral|underpowered)$"
 Rate = Annotated[float, Field(ge=0, le=1)]
+Bound = Annotated[float, Field(allow_inf_nan=False)]
+Number = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class LessonProof(BaseModel):
@@ -22,20 +24,20 @@ class LessonProof(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     verdict: Annotated[str, Field(pattern=PROOF_WORDS)]
-    questions: int
+    questions: Number
     """Questions whose recall includes the lesson."""
-    runs: int
+    runs: Number
     """Times each was asked with and without it."""
     with_rate: Rate
     """Pass rate with the lesson."""
     without_rate: Rate
-    fixed: int
+    fixed: Number
     """Questions that pass with it and fail without it."""
-    broken: int
+    broken: Number
     p: Rate
     """Exact McNemar test, two-sided."""
-    low: float
-    high: float
+    low: Bound
+    high: Bound
     """95 % interval of the lift, -1 to 1."""
     model: str = ""
     question_set: str = ""

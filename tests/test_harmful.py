@@ -166,7 +166,13 @@ def test_export_leaves_the_proof_at_home() -> None:
     assert "some-model" not in str(exported(row)) and "proof" not in exported(row)
 
 
-@pytest.mark.parametrize("text", ["", "no json", "[]", '{"verdict": "harmful"}'])
+FORGED = [
+    proof().model_dump_json().replace(old, new)
+    for old, new in (("-0.8", "-1e999"), (":12", ":1" + "0" * 400), ("0.008", "NaN"), (":8", ":-8"))
+]
+
+
+@pytest.mark.parametrize("text", ["", "no json", "[]", '{"verdict": "harmful"}', *FORGED])
 def test_unreadable_proof_is_none(text: str) -> None:
     row = curated(candidate(SOUND).lesson, proof=text)
     assert LessonProof.of(row) is None and harm_of(row) is None

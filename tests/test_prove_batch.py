@@ -233,9 +233,12 @@ def test_superseded_lesson_goes_only_with_a_passed_batch(root: Path, passed: boo
 def test_held_batch_needs_a_proof_or_a_person(root: Path) -> None:
     stage(root, sightings(SOUND, 2))
     proven_run(root, Prover(False))
-    stage(root, [candidate(SOUND, message="m-7", user="u-7", chat="c-7")])
-    with gate(root, EMBEDDER) as session:
-        run_gate(session, RunOptions(Mode.AUTO))
+    for n in (6, 7):
+        stage(root, [candidate(SOUND, message=f"m-{n}", user="u-7", chat="c-7")])
+        with gate(root, EMBEDDER) as session:
+            run_gate(session, RunOptions(Mode.AUTO))
+            (held,) = session.held()
+        assert held.reason.count("did not pass") == 1 and REASON in held.reason
     assert texts(root) == {"held": [SOUND]}
     stage(root, [candidate(SOUND, message="m-8", user="u-8", chat="c-8")])
     prover = Prover(True)
