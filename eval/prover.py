@@ -25,7 +25,7 @@ from lessons_loop.eval.history import HistoryLine, append_history
 from lessons_loop.eval.prover_rules import AFTER, AGAIN, BEFORE, broken, suspects
 from lessons_loop.eval.question_set import questions_folder, read_question_set
 from lessons_loop.eval.sets import gradable
-from lessons_loop.eval.setup import AgentSettings, JudgeSettings, open_agent, open_grader
+from lessons_loop.eval.setup import AgentSettings, JudgeSettings, NoAgent, open_agent, open_grader
 from lessons_loop.eval.shelf import Shelf, digest_of, known_texts
 from lessons_loop.eval.stats import Comparison, compare
 from lessons_loop.eval.trials import Agent, Grade, Trial
@@ -38,6 +38,11 @@ from lessons_loop.promote.quiet import busy
 
 JUDGE_NAMES = ("URL", "MODEL", "API_KEY")
 SHOWN_IDS = 6
+NO_AGENT = "--proof needs an agent: set LESSONS_EVAL_URL and LESSONS_EVAL_MODEL"
+TOO_FEW = (
+    "--proof: more than 20 % of the questions cannot be graded: set LESSONS_EVAL_DATABASE, and "
+    "LESSONS_LLM_URL and LESSONS_LLM_MODEL for rubrics"
+)
 STAND_IN = "a script stood in for the model: this proves the machinery only"
 
 
@@ -197,9 +202,14 @@ def make_prover(given: str) -> Prover:
 
     Raises BadFile, NoAgent, LessonsError before anybody is asked.
     """
-    settings = AgentSettings.from_environment().require()
+    settings = AgentSettings.from_environment()
+    if not (settings.url and settings.model):
+        raise NoAgent(NO_AGENT)
     judge = judge_from_environment()
     asking = asking_of(settings, judge, given)
+    whole = len(read_question_set(questions_folder(given)).questions)
+    if whole - len(asking.questions.questions) > asking.max_unjudged * whole:
+        raise LessonsError(TOO_FEW)  # a batch is not to pass for want of a database
     return BatchProver(asking, facts_of(settings, judge))
 
 

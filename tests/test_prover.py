@@ -179,6 +179,12 @@ def test_prover_needs_an_agent_and_questions(
         make_prover(str(tmp_path / "none"))
 
 
+REMNANT = """
+- {id: a, topic: t, question: "How many pumps?", checks: [{contains: "12"}]}
+- {id: b, topic: t, question: "How many trucks?", checks: [{sql_result: SELECT 1}]}
+"""
+
+
 @pytest.mark.parametrize(("judge", "reference", "left"), [(0, 0, "c"), (1, 0, "cr"), (0, 1, "cs")])
 def test_what_nobody_can_grade_is_not_asked(judge: int, reference: int, left: str) -> None:
     rubric = {"checks": (), "rubric": "is polite"}
@@ -188,6 +194,16 @@ def test_what_nobody_can_grade_is_not_asked(judge: int, reference: int, left: st
     found = QuestionSet(domain="sql", questions=rows, digest="d" * 64)
     kept = gradable(found, judge=bool(judge), reference=bool(reference))
     assert "".join(one.id for one in kept.questions) == left and kept.digest == found.digest
+
+
+def test_batch_is_not_proven_on_a_remnant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LESSONS_EVAL_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("LESSONS_EVAL_MODEL", "some-model")
+    for name in ("LESSONS_EVAL_DATABASE", "LESSONS_LLM_URL", "LESSONS_LLM_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "q.yaml").write_text(REMNANT)
+    with pytest.raises(LessonsError, match="LESSONS_EVAL_DATABASE"):
+        make_prover(str(tmp_path))
 
 
 def trials(name: str, before: str, after: str) -> list[Trial]:
