@@ -84,7 +84,7 @@ def _asked(wish: Evaluation) -> list[Trial]:
         raise RunStopped(f"{error}; go on with {go_on(wish)}") from None
     except KeyboardInterrupt:
         line.end()
-        done = len(folder.trials())
+        done = _answered(folder.trials())
         told = f"interrupted, {done} of {wish.plan.total} answers are kept: go on with"
         print(f"lessons: {told} {go_on(wish)}", file=sys.stderr)
         raise

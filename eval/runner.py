@@ -11,7 +11,7 @@ from __future__ import annotations
 import queue
 import random
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -97,11 +97,16 @@ def run_trials(
     wanted = {turn.identity for turn in due}
     known = {identity(one): one for one in folder.trials() if identity(one) in wanted}
     done = {name: one for name, one in known.items() if not one.answer.outage}
-    for trial in _regraded(due, done, grader):
-        folder.append(trial)
-        done[identity(trial)] = trial
+    with closing(_regraded(due, done, grader, workers)) as again:
+        for trial in again:
+            folder.append(trial)
+            done[identity(trial)] = trial
     open_turns = [turn for turn in due if turn.identity not in done]
-    with closing(_asked(open_turns, agent, grader, plan.base_seed, workers)) as asked:
+
+    def one(turn: Turn) -> Trial:
+        return _one(turn, agent, grader, plan.base_seed)
+
+    with closing(_made(open_turns, one, workers)) as asked:
         for trial in asked:
             folder.append(trial)
             done[identity(trial)] = trial
@@ -111,14 +116,18 @@ def run_trials(
     return found
 
 
-def _regraded(due: Sequence[Turn], done: dict[Identity, Trial], grader: Grader) -> Iterator[Trial]:
+def _regraded(
+    due: Sequence[Turn], done: Mapping[Identity, Trial], grader: Grader, workers: int
+) -> Generator[Trial, None, None]:
     """Yield the trials whose answer got no grade, where it gets one now."""
-    for turn in due:
-        trial = done.get(turn.identity)
-        if trial is not None and trial.grade is Grade.UNJUDGED:
-            again = graded(turn, trial.answer, grader)
-            if again.grade is not Grade.UNJUDGED:
-                yield again
+    answers = {name: one.answer for name, one in done.items() if one.grade is Grade.UNJUDGED}
+
+    def again(turn: Turn) -> Trial:
+        return graded(turn, answers[turn.identity], grader)
+
+    left = [turn for turn in due if turn.identity in answers]
+    with closing(_made(left, again, workers)) as made:
+        yield from (trial for trial in made if trial.grade is not Grade.UNJUDGED)
 
 
 def graded(turn: Turn, answer: Answer, grader: Grader) -> Trial:
@@ -143,8 +152,8 @@ def graded(turn: Turn, answer: Answer, grader: Grader) -> Trial:
     )
 
 
-def _asked(
-    due: Sequence[Turn], agent: Agent, grader: Grader, base_seed: int, workers: int
+def _made(
+    due: Sequence[Turn], one: Callable[[Turn], Trial], workers: int
 ) -> Generator[Trial, None, None]:
     """Yield the trials as they end; raise RunStopped after too many outages in a row.
 
@@ -162,7 +171,7 @@ def _asked(
             if turn is None:
                 return
             try:
-                ended.put(_one(turn, agent, grader, base_seed))
+                ended.put(one(turn))
             except BaseException as error:
                 ended.put(error)
                 return

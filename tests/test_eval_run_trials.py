@@ -144,6 +144,22 @@ def test_judge_in_trouble_is_unjudged_and_asked_later(folder: RunFolder) -> None
     assert Grade.UNJUDGED not in {one.grade for one in again}
 
 
+def test_what_is_graded_again_is_graded_side_by_side(folder: RunFolder) -> None:
+    """A judge that was down has left many answers: they do not wait for one another."""
+    plan, met = plan_of(3, runs=1), threading.Barrier(3)
+
+    def nobody(question: EvalQuestion, answer: Answer) -> tuple[Grade, str, str]:
+        return Grade.UNJUDGED, "the judge is down", ""
+
+    def together(question: EvalQuestion, answer: Answer) -> tuple[Grade, str, str]:
+        met.wait(timeout=30)
+        return Grade.PASS, "", "judge"
+
+    run_trials(plan, Told(by_seed), nobody, folder, max_unjudged=1.0)
+    found = run_trials(plan, Told(by_seed), together, folder, workers=3)
+    assert {one.grade for one in found} == {Grade.PASS} and len(found) == 6
+
+
 def test_bug_in_an_agent_is_loud(folder: RunFolder) -> None:
     def bug(name: str, arm: Arm, seed: int) -> str:
         raise ZeroDivisionError
