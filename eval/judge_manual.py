@@ -81,7 +81,9 @@ class ManualJudge:
         interrupted, place = False, 0
         try:
             while place < len(sheets):
-                self.terminal.say(f"graded {sum(done.values())} of {total}")
+                equal = len(sheets[place].trials)
+                more = f"; the next grade is for {equal} equal answers" if equal > 1 else ""
+                self.terminal.say(f"graded {sum(done.values())} of {total}{more}")
                 key = self._asked(sheets[place])
                 if key == "q":
                     break
@@ -95,7 +97,8 @@ class ManualJudge:
         except (EOFError, KeyboardInterrupt) as error:
             interrupted = isinstance(error, KeyboardInterrupt)
         graded = sum(done.values())
-        self.terminal.say(f"graded {graded} of {total}; grades given are kept")
+        told = f"graded {graded} of {total}; grades given are kept"
+        self.terminal.say(told if total else "no answer waits for a grade")
         return HandResult(graded, total - graded, interrupted)
 
     def _asked(self, sheet: _Sheet) -> str:
