@@ -18,6 +18,7 @@ from lessons_loop.eval.question_set import EvalQuestion
 from lessons_loop.eval.trials import Answer, Grade
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.text import shorten
+from lessons_loop.promote.counting import many
 
 SQL_TOOL = "run_sql"
 WHY_LIMIT = 300
@@ -141,7 +142,7 @@ def _sql_result(check: Check, answer: Answer, reference: Reference | None) -> Fi
         return Finding(Grade.UNJUDGED, "sql_result: the tool cut its result off")
     if not found.cut and same_rows(found.rows, wanted, ordered=check.flag, within=check.within):
         return HOLDS
-    counts = f"{len(found.rows)} rows, the reference has {len(wanted)}"
+    counts = f"{many(len(found.rows), 'row')}, the reference has {len(wanted)}"
     return _failed(f"sql_result: the last result of {tool} is another one ({counts})")
 
 
