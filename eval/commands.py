@@ -1,4 +1,4 @@
-"""`lessons eval`: how good recall, duplicates, distilling and the gate are, on files of cases."""
+"""`lessons eval`: whether lessons help, what attacks reach, how good each judgement is."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def register(app: typer.Typer) -> typer.Typer:
     """Add the command group `eval` to an app and return it, for commands of other parts."""
     group = typer.Typer(
         name="eval",
-        help="Measure recall, near-duplicates, distilling and the gate on files of cases.",
-        short_help="Measure how good recall, gate and distilling are.",
+        help=_group.__doc__,
+        short_help="Prove whether lessons help; measure recall, gate, distilling.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
@@ -48,4 +48,8 @@ def _prover(questions: str) -> Prover:
 
 
 def _group() -> None:
-    """Measure recall, near-duplicates, distilling and the gate on files of cases."""
+    """Prove whether lessons help, and measure each judgement of the loop.
+
+    run, report, history, lesson: answers with and without lessons. poison, collapse: attacks
+    and a bad distiller. recall, neardup, distill, gate: single judgements, on files of cases.
+    """

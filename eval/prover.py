@@ -237,7 +237,9 @@ def asking_of(settings: AgentSettings, judge: JudgeSettings, given: str, **more:
 def facts_of(settings: AgentSettings, judge: JudgeSettings) -> dict[str, Any]:
     """Return what answers and grades depend on; the values of valves as a digest only."""
     valves = digest_of_facts({"valves": json.loads(json.dumps(dict(settings.tool_valves)))})
-    return {**settings.recorded(), "valves": valves, "judge": judge.name}
+    database = settings.reference.stat() if settings.reference else None
+    seen = [database.st_size, database.st_mtime_ns] if database else []  # it may be too big to read
+    return {**settings.recorded(), "valves": valves, "judge": judge.name, "reference": seen}
 
 
 def judge_from_environment() -> JudgeSettings:

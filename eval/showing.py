@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +13,8 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.progress import Progress
+
+from lessons_loop.promote.quiet import LONG_SECONDS
 
 WIDTH = 80
 Step = Callable[[], None]
@@ -32,14 +36,30 @@ def print_figures(
 
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Step]:
-    """Yield what is called after each step; rich 13 ends even a disabled bar with a line."""
+    """Yield what is called after each step; without a terminal a long run says each tenth.
+
+    rich 13 ends even a disabled bar with a line.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda: None
+        yield _tenths(what, total)
         return
     with Progress(console=console, transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda: bar.advance(task)
+
+
+def _tenths(what: str, total: int) -> Step:
+    begun, done = time.monotonic(), 0
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        tenth = done * 10 // total > (done - 1) * 10 // total
+        if tenth and time.monotonic() - begun > LONG_SECONDS:
+            print(f"lessons: {what} {done} of {total}", file=sys.stderr, flush=True)
+
+    return step
 
 
 def percent(found: float | None) -> str:

@@ -7,12 +7,12 @@ import pytest
 
 from lessons_loop.eval.baseline_cache import keep_baseline, read_baseline
 from lessons_loop.eval.history import read_history
-from lessons_loop.eval.prover import BatchProver, make_prover
+from lessons_loop.eval.prover import BatchProver, facts_of, make_prover
 from lessons_loop.eval.prover_rules import AFTER, BEFORE, Passes, broken, is_suspect, suspects
 from lessons_loop.eval.question_set import QuestionSet
 from lessons_loop.eval.runner import RunStopped
 from lessons_loop.eval.sets import gradable
-from lessons_loop.eval.setup import NoAgent
+from lessons_loop.eval.setup import AgentSettings, JudgeSettings, NoAgent
 from lessons_loop.eval.trials import Answer, Arm, Grade, Trial
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote.proving import ProofResult
@@ -276,3 +276,13 @@ def test_rates_of_false_and_of_found_are_as_stated(
 
 def test_arms_of_a_proof_are_two() -> None:
     assert {BEFORE, AFTER} == {Arm.OFF, Arm.ON}
+
+
+def test_another_database_needs_another_baseline(tmp_path: Path) -> None:
+    database = tmp_path / "reference.sqlite"
+    database.write_bytes(b"one")
+    asked = AgentSettings(url="http://127.0.0.1:9/v1", model="m", reference=database)
+    before = facts_of(asked, JudgeSettings())
+    assert facts_of(asked, JudgeSettings()) == before
+    database.write_bytes(b"other")
+    assert facts_of(asked, JudgeSettings()) != before
