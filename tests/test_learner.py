@@ -14,8 +14,8 @@ import pytest
 from lessons_loop.filter.events import Tally, Usage
 from lessons_loop.filter.lessons_filter import CARRIER, Filter, lesson_source
 from lessons_loop.filter.models import Candidate, Record
-from lessons_loop.filter.spool import SPOOL_LIMIT, spooled, write_spooled
 from lessons_loop.filter.seal import is_sealed
+from lessons_loop.filter.spool import SPOOL_LIMIT, spooled, write_spooled
 from lessons_loop.filter.store import StorePaths, ensure_salt, file_lock, staging_session
 from support.gate import HashEmbedder
 from support.llm_server import LlmServer, hangs, http_error, says
