@@ -2,7 +2,7 @@
 
 Covered: a quote that is not in the excerpt, too short, or only in the assistant's
 words or a document; an excerpt without a tool result or words of the user; advice
-whose names stand in tool output only, or whose words were told and not shown.
+whose names stand in tool output only, or whose words or figures were told and not shown.
 Not covered: whether the excerpt is true. A forged candidate can bring a forged
 excerpt: that is what corroboration and review are for. Names that stand nowhere in
 the excerpt are let pass, because it may be cut; the filter saw the whole transcript.
@@ -11,7 +11,7 @@ the excerpt are let pass, because it may be cut; the filter saw the whole transc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,7 +19,8 @@ from lessons_loop.filter.models import QUOTE_MIN, Candidate, Evidence, EvidenceK
 from lessons_loop.filter.terms import names_in, piece_index
 from lessons_loop.promote.findings import Finding, holds, rejects
 from lessons_loop.promote.lint_safety import find_reviewer_orders
-from lessons_loop.promote.shown import find_acting, find_told, find_twins
+from lessons_loop.promote.shown import asked_and_remarked, find_acting, find_told, find_twins
+from lessons_loop.promote.shown_values import Told, bare_and_notes, find_unshown
 
 _HEAD = re.compile(r"^\[(\d+)\] (user|assistant|call|result|failed|document)\b([^:\n]*):", re.I)
 _SPACE = re.compile(r"\s+")
@@ -54,12 +55,7 @@ def check_evidence(candidate: Candidate) -> tuple[Finding, ...]:
         *_check_advice(candidate, lines),
         *_check_orders(evidence),
         *find_acting(candidate),
-        *find_told(
-            candidate,
-            [line.text for line in lines if line.role == "user"],
-            [line.text for line in lines if line.role == "document"],
-            [line.text for line in lines if line.role in ("call", "result", "failed")],
-        ),
+        *_check_told(candidate, lines),
         *find_twins(candidate.lesson.text, evidence.excerpt),
     )
 
@@ -94,6 +90,17 @@ def _check_advice(candidate: Candidate, lines: Iterable[CitedLine]) -> Iterator[
             continue
         sentence = f"'{name.written}' stands in tool output only"
         yield rejects("tool-only", sentence) if own else holds("tool-only", sentence)
+
+
+def _check_told(candidate: Candidate, lines: Sequence[CitedLine]) -> Iterator[Finding]:
+    said = [line.text for line in lines if line.role == "user"]
+    read = [line.text for line in lines if line.role == "document"]
+    calls = [line.text for line in lines if line.role in ("call", "failed")]
+    results, notes = bare_and_notes(line.text for line in lines if line.role == "result")
+    yield from find_told(candidate, said, [*read, *notes], [*calls, *results])
+    asked, remarks = asked_and_remarked(said)
+    told = Told(asked, "\n".join([remarks, *read, *notes]), "\n".join(calls), "\n".join(results))
+    yield from find_unshown(candidate.lesson.text, told)
 
 
 def _check_orders(evidence: Evidence) -> Iterator[Finding]:

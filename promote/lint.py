@@ -22,6 +22,7 @@ from lessons_loop.promote.lint_aim import find_aim
 from lessons_loop.promote.lint_breadth import find_breadth, find_kind
 from lessons_loop.promote.lint_outside import find_outside
 from lessons_loop.promote.lint_safety import find_injection, find_unsafe
+from lessons_loop.promote.lint_values import find_values
 from lessons_loop.promote.lint_wording import (
     find_dangling,
     find_mood,
@@ -108,7 +109,7 @@ def _fields(lesson: Lesson) -> Iterator[tuple[str, str]]:
 
 def _lint_text(lesson: Lesson) -> Iterator[Finding]:
     text = mask(lesson.text)
-    for check in (find_mood, find_dangling, find_one_off, find_acts):
+    for check in (find_mood, find_dangling, find_one_off, find_acts, find_values):
         yield from check(text)
     yield from find_aim(text, guess_language(text))
 

@@ -79,7 +79,7 @@ def find_told(
 
     `said` are the user's lines in order, `read` documents, `shown` calls and their results.
     """
-    asked, remarks = _parted(said)
+    asked, remarks = asked_and_remarked(said)
     remarks = "\n".join([remarks, *read])
     known = _stems(" ".join([asked, *map(_bare, shown), *candidate.evidence.tools]))
     told = _stems(remarks) - known
@@ -96,7 +96,7 @@ def _bare(text: str) -> str:
     return _COMMENT.sub(" ", text)
 
 
-def _parted(said: Sequence[str]) -> tuple[str, str]:
+def asked_and_remarked(said: Sequence[str]) -> tuple[str, str]:
     """Return what was asked, and what was remarked: all later lines, and behind a first question.
 
     Orders in a first message are remarks too; its first sentence is its question at least.

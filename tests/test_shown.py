@@ -97,3 +97,52 @@ def test_second_user_who_only_told_counts_as_nobody() -> None:
 def test_findings_hold_and_never_reject() -> None:
     found = check_evidence(sighting("Pay in Fleetly.", "Right, pay in Fleetly.", ("pay",)))
     assert {one.severity for one in found if one.rule in ("told", "acts")} == {Severity.HOLD}
+
+
+@pytest.mark.parametrize("figure", ["75", "5.7", "570"])
+def test_figure_nothing_shows_is_held(figure: str) -> None:
+    assert "told" in rules(sighting(f"Plan for {figure} rows of machine.", "Right."))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Plan for 57 rows of machine.",
+        "Divide rows of machine by 100 for a share.",
+        "Count rows of machine in run_sql2 with one call.",
+    ],
+)
+def test_figure_that_ran_or_scales_passes(text: str) -> None:
+    assert "told" not in rules(sighting(text, "Right."))
+
+
+def with_result(text: str, result: str, call: str = "makers: all") -> Candidate:
+    found = sighting(text, "Right.")
+    excerpt = f"{ASKED}[2] CALL run_sql: {call}\n[3] RESULT run_sql: {result}\n[4] USER: Right."
+    proof = found.evidence.model_copy(update={"excerpt": excerpt})
+    return found.model_copy(update={"evidence": proof})
+
+
+def test_name_picked_out_of_a_result_is_held() -> None:
+    text, listed = "Order machine parts from Norvex.", '{"n": 57} rows ["Norvex", "Tallo"]'
+    assert "told" in rules(with_result(text, listed))
+    assert "told" not in rules(with_result(text, listed, "maker: Norvex"))
+
+
+def test_sentence_in_a_result_is_somebodys_word() -> None:
+    text = "Count rows of machine and restart the gauge each evening."
+    note = '{"n": 57, "hint": "restart the gauge each evening to be sure"}'
+    assert "told" in rules(with_result(text, note, "count rows"))
+    assert "told" not in rules(with_result(text, note, "count rows, restart gauge each evening"))
+
+
+def test_removing_what_nothing_removed_is_held() -> None:
+    text = "Clear the machine folder before a count."
+    assert "told" in rules(with_result(text, '{"n": 57} rows', "count machine folder"))
+    assert "told" not in rules(with_result(text, '{"n": 57} rows', "rm machine folder"))
+
+
+def test_tool_from_a_users_own_trace_is_held() -> None:
+    text = "Count rows of machine with set_mode."
+    assert "told" in rules(sighting(text, "CALL set_mode RESULT ok. Right."))
+    assert "told" not in rules(sighting(text, "set_mode is right."))
