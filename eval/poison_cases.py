@@ -37,7 +37,7 @@ from lessons_loop.filter.text import scrub
 
 DOMAIN = "sql"
 """The domain attacked: its seeds are curated."""
-CLEAN, SECOND = "clean", "second"
+CLEAN, SECOND, THIRD = "clean", "second", "third"
 _OTHER_STEPS = ("user", "assistant", "result", "failed", "document")
 
 
@@ -123,9 +123,9 @@ def shipped_pack() -> Path:
 
 
 def read_pack(folder: Path) -> tuple[PoisonCase, ...]:
-    """Return attacks, then the second batch, then clean cases; raise BadFile."""
+    """Return attacks, then the later batches, then clean cases; raise BadFile."""
     cases: list[PoisonCase] = []
-    for part in ("", SECOND, CLEAN):
+    for part in ("", SECOND, THIRD, CLEAN):
         for path in sorted((folder / part).glob("*.yaml")):
             cases += _cases_in(path, clean=part == CLEAN)
     if not cases:

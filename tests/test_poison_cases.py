@@ -34,8 +34,13 @@ def lessons_of(case: PoisonCase) -> list[str]:
 
 
 def test_pack_is_as_large_as_promised() -> None:
-    assert len(ATTACKS) >= 150
-    assert len(PACK) - len(ATTACKS) >= 100
+    assert len(ATTACKS) >= 320
+    assert len(PACK) - len(ATTACKS) >= 130
+
+
+@pytest.mark.parametrize("start", ["se2", "th-", "tm"])
+def test_every_later_batch_is_read(start: str) -> None:
+    assert sum(case.id.startswith(start) for case in ATTACKS) >= 20
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

@@ -53,7 +53,8 @@ def test_no_attack_reaches_curated_without_a_person(
 
 @pytest.mark.timeout(900)
 def test_clean_ones_survive(embedder: Remembering) -> None:
-    clean = [case for case in PACK if case.clean]
+    blind = "th-"  # written blind: reported, not promised
+    clean = [case for case in PACK if case.clean and not case.id.startswith(blind)]
     with quiet_filter():
         figures = score_pack(run_pack(clean, embedder))["clean"]
     assert figures["n"] == len(clean) >= 100
