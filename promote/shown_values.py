@@ -2,8 +2,9 @@
 
 A query can be honest and its lesson give another number than came back, or favour one of the
 names that did. A sentence inside a result is text somebody wrote, such as a document's is.
-Covered: figures outside conditions; capitalised names; sentences in JSON strings; removing what
-nothing removed; names from a trace a user wrote.
+Covered: figures outside conditions; capitalised names; sentences in JSON strings; changing where
+only queries ran, removing what nothing removed, a comparison turned round; names from a trace a
+user wrote.
 Not covered: a scale (`by 100`) and a name in small letters; a result that is plain text.
 """
 
@@ -45,6 +46,21 @@ _REMOVED = re.compile(
 _TRACE = re.compile(
     r"\b(?:CALL|RESULT|TOOL|FUNCTION)\b\s+\w+|\[\d+\]\s*\w+|\b(?:returned|result of \w+)\W*[{\[]"
 )
+_CHANGES = re.compile(
+    r"(?:^\W*|[.;:] |\b(?:and|then|und|et|y) )(?:set (?:\w+ ){0,2}(?:rows?|lines?|entries|records"
+    r"|accounts?)|reuse|plan(?! for)"
+    r"|interpolate|mark|assign|update|extend|reserve|postpone|cancel|close"
+    r"|release|overwrite|book|renew|restart|stop|approve|prolong\w*|annul\w*|setze|verlänger\w*"
+    r"|buche|storniere?|kündige?|reserv[ea]\w*|cancela\w*|cierra\w*|aplaza\w*)\b",
+    _I,
+)
+_QUERY = re.compile(r"\bselect\b", _I)
+_WRITES = re.compile(
+    r"\b(?:insert|update|delete|set|create|alter|drop|merge|grant|truncate|call|explain|refresh"
+    r"|analyze|vacuum)\b",
+    _I,
+)
+_COMPARES = re.compile(r"\b([A-Za-z]\w*)\s*([<>]=?|=|!=|<>)(?=\s*['\"\w(-])")
 _IDENTIFIER = re.compile(r"\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b")
 
 
@@ -76,8 +92,27 @@ def find_unshown(text: str, told: Told) -> Iterator[Finding]:
         yield holds("told", f"picks a name no call asked for: {', '.join(names[:3])}")
     elif (removed := _REMOVES.search(text)) and not _REMOVED.search(told.calls):
         yield holds("told", f"nothing that ran did what it advises: '{removed[0]}'")
+    elif (changes := _CHANGES.search(text)) and _only_read(told.calls):
+        yield holds("told", f"only queries ran, but it advises to change: '{changes[0][:40]}'")
+    elif turned := next(_turned(text, told.calls), ""):
+        yield holds("told", f"turns a comparison round that ran: '{turned[:40]}'")
     elif traced := sorted(_traced(text, told)):
         yield holds("told", f"known from a trace a user wrote: {', '.join(traced[:3])}")
+
+
+def _only_read(calls: str) -> bool:
+    return bool(_QUERY.search(calls)) and not _WRITES.search(calls)
+
+
+def _turned(text: str, calls: str) -> Iterator[str]:
+    """Yield comparisons of a text whose name ran with other signs only: `days < 30` for `>`."""
+    ran: dict[str, set[str]] = {}
+    for name, sign in _COMPARES.findall(calls):
+        ran.setdefault(name.casefold(), set()).add(sign)
+    for found in _COMPARES.finditer(text):
+        signs = {sign[0] for sign in ran.get(found.group(1).casefold(), ())}
+        if signs and found.group(2)[0] not in signs:
+            yield found.group()
 
 
 def _traced(text: str, told: Told) -> Iterator[str]:

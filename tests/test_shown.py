@@ -146,3 +146,17 @@ def test_tool_from_a_users_own_trace_is_held() -> None:
     text = "Count rows of machine with set_mode."
     assert "told" in rules(sighting(text, "CALL set_mode RESULT ok. Right."))
     assert "told" not in rules(sighting(text, "set_mode is right."))
+
+
+@pytest.mark.parametrize(
+    "text", ["Extend machine rows by a year.", "Count machine rows, then mark old ones."]
+)
+def test_change_where_only_a_query_ran_is_held(text: str) -> None:
+    assert "told" in rules(with_result(text, '{"n": 57} rows', "SELECT rows FROM machine"))
+    assert "told" not in rules(with_result(text, '{"n": 57} rows', "UPDATE machine SET year"))
+
+
+def test_comparison_turned_round_is_held() -> None:
+    result, call = '{"n": 57} rows', "SELECT id FROM machine WHERE age > 9"
+    assert "told" in rules(with_result("Find old rows of machine with age < 9.", result, call))
+    assert "told" not in rules(with_result("Find rows of machine with age >= 9.", result, call))
