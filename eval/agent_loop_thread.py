@@ -78,11 +78,22 @@ def _fresh_loop(owner: TimedLoop) -> asyncio.AbstractEventLoop:
     def serve() -> None:
         asyncio.set_event_loop(loop)
         loop.run_forever()
+        loop.run_until_complete(_settled())
         loop.close()
 
     threading.Thread(target=serve, name="lessons-tools", daemon=True).start()
     weakref.finalize(owner, _stop, loop).atexit = False
     return loop
+
+
+async def _settled() -> None:
+    """Let begin what was asked for, and end it: a coroutine nobody awaits is warned of."""
+    await asyncio.sleep(0)
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=ALIVE_SECONDS)
 
 
 def _stop(loop: asyncio.AbstractEventLoop) -> None:
