@@ -17,9 +17,10 @@ from lessons_loop.promote.run import RunOptions, run_gate
 from lessons_loop.promote.run_report import RunReport
 from lessons_loop.promote.seals import FOLDER
 from support.gate import HashEmbedder, gate, stage
-from support.judging import OTHER, SOUND, sightings
+from support.judging import SOUND, sightings
 
 SALT = b"obviously-fake-salt"
+OTHER = "Join equipment_machine by its key when a question names the site of a machine."
 EMBEDDER = HashEmbedder(256)
 CHANGES: list[tuple[str, Any]] = [
     *(("message_ref", "other"), ("chat_ref", "other"), ("user_ref", "other")),
@@ -64,6 +65,11 @@ def test_fields_never_run_into_each_other(chat: str, user: str) -> None:
 def test_without_any_seal_nothing_changes(root: Path) -> None:
     stage(root, sightings(SOUND, 2))
     assert decisions(run(root)) == {SOUND: Decision.PROMOTE}
+
+
+def test_both_lessons_are_let_in_where_sealed(root: Path) -> None:
+    stage(root, sealed(SALT, [*sightings(SOUND, 2), *sightings(OTHER, 2)]))
+    assert decisions(run(root)) == {SOUND: Decision.PROMOTE, OTHER: Decision.PROMOTE}
 
 
 def test_forged_sightings_are_held_beside_sealed_ones(root: Path) -> None:
