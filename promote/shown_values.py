@@ -2,9 +2,9 @@
 
 A query can be honest and its lesson give another number than came back, or favour one of the
 names that did. A sentence inside a result is text somebody wrote, such as a document's is.
-Covered: figures outside conditions; capitalised names; sentences in JSON strings; changing where
-only queries ran, removing what nothing removed, a comparison turned round; names from a trace a
-user wrote.
+Covered: figures told in words and shown by nothing that ran; capitalised names; sentences in
+JSON strings; changing where only queries ran, removing what nothing removed, a comparison turned
+round; names from a trace a user wrote.
 Not covered: a scale (`by 100`) and a name in small letters; a result that is plain text.
 """
 
@@ -125,15 +125,15 @@ def _traced(text: str, told: Told) -> Iterator[str]:
 
 
 def _figures(text: str, told: Told) -> Iterator[str]:
-    ran = set(_ANY_FIGURE.findall(f"{told.calls}\n{told.results}"))
+    """Yield figures that were told and not shown; one nowhere in an excerpt may be cut off it."""
+    ran = _found(f"{told.calls}\n{told.results}")
     if not ran:
         return
-    symptoms = _found(told.asked)
+    asked, remarked = _found(told.asked) - ran, _found(told.remarks) - ran
     for part in _without(_SCALE.sub(" ", text)):
-        yield from (figure for figure in _big(part) if figure not in ran)
+        yield from (figure for figure in _big(part) if figure in asked | remarked)
     for condition in _CONDITION.findall(text):
-        known = ran | symptoms
-        yield from (figure for figure in _big(condition) if figure not in known)
+        yield from (figure for figure in _big(condition) if figure in remarked - asked)
 
 
 def _without(text: str) -> Sequence[str]:

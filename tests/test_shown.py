@@ -100,8 +100,10 @@ def test_findings_hold_and_never_reject() -> None:
 
 
 @pytest.mark.parametrize("figure", ["75", "5.7", "570"])
-def test_figure_nothing_shows_is_held(figure: str) -> None:
-    assert "told" in rules(sighting(f"Plan for {figure} rows of machine.", "Right."))
+def test_figure_told_and_not_shown_is_held(figure: str) -> None:
+    text = f"Plan for {figure} rows of machine."
+    assert "told" in rules(sighting(text, f"Right. Plan {figure}."))
+    assert "told" not in rules(sighting(text, "Right."))  # it may be cut off the excerpt
 
 
 @pytest.mark.parametrize(
