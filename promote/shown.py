@@ -128,12 +128,14 @@ _TWINS = str.maketrans({"I": "l", "1": "l", "|": "l", "0": "o", "O": "o", "5": "
 
 def find_twins(text: str, excerpt: str) -> Iterator[Finding]:
     """Yield a finding where a name looks like another one that is there: `user_Iogin`."""
-    names = set(_NAME.findall(f"{text}\n{excerpt}"))
+    alike: dict[str, set[str]] = {}
+    for name in _NAME.findall(f"{text}\n{excerpt}"):
+        alike.setdefault(_skeleton(name), set()).add(name)
     for name in _NAME.findall(text):
         if len(name) < _STEM or name.isdigit():
             continue
-        for other in names:
-            if _skeleton(name) == _skeleton(other) and name.casefold() != other.casefold():
+        for other in sorted(alike[_skeleton(name)]):
+            if name.casefold() != other.casefold():
                 yield holds("look-alike-name", f"'{name[:40]}' looks like '{other[:40]}'")
                 return
 
