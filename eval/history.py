@@ -6,15 +6,13 @@ read is skipped and counted.
 
 from __future__ import annotations
 
-import fcntl
-import os
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lessons_loop.eval.arm_figures import ArmFigures
-from lessons_loop.promote.files import file_errors, private_folder, sync_folder
+from lessons_loop.promote.files import appending, file_errors, private_folder
 from lessons_loop.promote.state import clean_domain
 
 KINDS = "^(baseline|after|proof|run)$"
@@ -72,24 +70,9 @@ def append_history(state: Path, line: HistoryLine) -> None:
     path = history_file(state, line.domain)
     for folder in (path.parent.parent, path.parent):
         private_folder(folder)
-    with file_errors(path):
-        new = not path.exists()
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            if line not in read_history(state, line.domain):
-                os.write(handle, _after_torn(handle) + line.model_dump_json().encode() + b"\n")
-                os.fsync(handle)
-        finally:
-            os.close(handle)
-        if new:
-            sync_folder(path.parent)
-
-
-def _after_torn(handle: int) -> bytes:
-    """Return what ends a line a crash left unfinished, so that only that one is lost."""
-    size = os.fstat(handle).st_size
-    return b"\n" if size and os.pread(handle, 1, size - 1) != b"\n" else b""
+    with appending(path) as add:
+        if line not in read_history(state, line.domain):
+            add(line.model_dump_json().encode())
 
 
 def read_history(state: Path, domain: str) -> HistoryLines:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -72,6 +74,32 @@ def write_together(contents: Mapping[Path, bytes], mode: int = 0o600) -> None:
             raise
         for folder in {path.parent for path in contents}:
             sync_folder(folder)
+
+
+@contextmanager
+def appending(path: Path) -> Iterator[Callable[[bytes], None]]:
+    """Yield what adds a line to `path`, on disk before it returns; other writers wait meanwhile.
+
+    A line that a crash left unfinished is ended first, so that only that one is lost. Raises
+    StoreError.
+    """
+    with file_errors(path):
+        new = not path.exists()
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield partial(_append, handle)
+        finally:
+            os.close(handle)
+        if new:
+            sync_folder(path.parent)
+
+
+def _append(handle: int, line: bytes) -> None:
+    size = os.fstat(handle).st_size
+    torn = size and os.pread(handle, 1, size - 1) != b"\n"
+    os.write(handle, (b"\n" if torn else b"") + line + b"\n")
+    os.fsync(handle)
 
 
 def _sync_file(path: Path) -> None:

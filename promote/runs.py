@@ -6,8 +6,6 @@ skipped and counted. Dry runs and runs without a mode write none: they write not
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
@@ -18,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lessons_loop.filter.text import scrub, shorten
 from lessons_loop.promote.clock import iso
-from lessons_loop.promote.files import file_errors, private_folder, sync_folder
+from lessons_loop.promote.files import appending, file_errors, private_folder
 from lessons_loop.promote.masking import mask_through
 
 if TYPE_CHECKING:
@@ -138,25 +136,9 @@ class Span(NamedTuple):
 
 def append_run(state: Path, line: RunLine) -> None:
     """Add a line, on disk before it returns; raise StoreError. Needs no lock of the gate."""
-    path = state / NAME
     private_folder(state)
-    with file_errors(path):
-        new = not path.exists()
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            os.write(handle, _after_torn(handle) + line.model_dump_json().encode() + b"\n")
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        if new:
-            sync_folder(state)
-
-
-def _after_torn(handle: int) -> bytes:
-    """Return what ends a line a crash left unfinished, so that only that one is lost."""
-    size = os.fstat(handle).st_size
-    return b"\n" if size and os.pread(handle, 1, size - 1) != b"\n" else b""
+    with appending(state / NAME) as add:
+        add(line.model_dump_json().encode())
 
 
 def read_runs(state: Path, domain: str = "", last: int | None = None) -> RunLines:
