@@ -27,6 +27,7 @@ from lessons_loop.filter.endpoint import HttpAnswer, JsonEndpoint, error_text, p
 from lessons_loop.filter.errors import LessonsError, ModelError, UnreadableReply
 from lessons_loop.filter.llm import REPLY_LIMIT
 from lessons_loop.filter.store import first_line
+from lessons_loop.promote.changes import masked_values
 from lessons_loop.promote.files import file_errors
 from lessons_loop.promote.masking import mask_through
 
@@ -183,7 +184,7 @@ class RecordingWire:
             "key": request_key(body),
             "seconds": round(time.monotonic() - started, 4),
             **came,
-            "request": masked(body),
+            "request": masked_values(body),
         }
         with file_errors(self.file):
             self._append(json.dumps(row, ensure_ascii=True).encode() + b"\n")
@@ -206,17 +207,6 @@ def _torn(file: Path) -> bool:
     with file.open("rb") as found:
         found.seek(-1, os.SEEK_END)
         return found.read() != b"\n"
-
-
-def masked(value: Any) -> Any:
-    """Return JSON with every text masked."""
-    if isinstance(value, str):
-        return mask_through(value)
-    if isinstance(value, Mapping):
-        return {name: masked(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [masked(inner) for inner in value]
-    return value
 
 
 class ReplayWire:

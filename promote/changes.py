@@ -232,9 +232,9 @@ def masked_values(value: Any) -> Any:
     """Return plain values with every string masked."""
     if isinstance(value, str):
         return mask_through(value)
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: masked_values(inner) for key, inner in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [masked_values(inner) for inner in value]
     return value
 
