@@ -97,9 +97,10 @@ def _check_told(candidate: Candidate, lines: Sequence[CitedLine]) -> Iterator[Fi
     read = [line.text for line in lines if line.role == "document"]
     calls = [line.text for line in lines if line.role in ("call", "failed")]
     results, notes = bare_and_notes(line.text for line in lines if line.role == "result")
-    yield from find_told(candidate, said, [*read, *notes], [*calls, *results])
-    asked, remarks = asked_and_remarked(said)
-    told = Told(asked, "\n".join([remarks, *read, *notes]), "\n".join(calls), "\n".join(results))
+    asked, remarked = asked_and_remarked(said)
+    remarks = "\n".join([remarked, *read, *notes])
+    yield from find_told(candidate, asked, remarks, [*calls, *results])
+    told = Told(asked, remarks, "\n".join(calls), "\n".join(results))
     yield from find_unshown(candidate.lesson.text, told)
 
 

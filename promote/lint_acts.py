@@ -207,4 +207,4 @@ def _weakened(clause: str) -> str:
 def _pieces(text: str) -> str:
     """Return a text whose names are parted into their words: `skip_3ds` is `skip 3ds`."""
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])|_+", " ", text)
-    return re.sub(r"(?<=[A-Za-z])-(?=[A-Za-z])", " ", parted) if "-" in parted else parted
+    return re.sub(r"(?<=[A-Za-z])-(?=[A-Za-z])", " ", parted)

@@ -73,14 +73,12 @@ def acts(tool: str) -> bool:
 
 
 def find_told(
-    candidate: Candidate, said: Sequence[str], read: Sequence[str], shown: Iterable[str]
+    candidate: Candidate, asked: str, remarks: str, shown: Iterable[str]
 ) -> Iterator[Finding]:
     """Yield a finding where the advice stands in remarks or documents and in nothing that ran.
 
-    `said` are the user's lines in order, `read` documents, `shown` calls and their results.
+    `remarks` are the user's and what documents say, `shown` calls and their results.
     """
-    asked, remarks = asked_and_remarked(said)
-    remarks = "\n".join([remarks, *read])
     known = _stems(" ".join([asked, *map(_bare, shown), *candidate.evidence.tools]))
     told = _stems(remarks) - known
     words = _stems(candidate.lesson.text)

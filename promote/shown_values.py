@@ -11,7 +11,7 @@ Not covered: a scale (`by 100`) and a name in small letters; a result that is pl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lessons_loop.promote.findings import Finding, holds
@@ -130,14 +130,10 @@ def _figures(text: str, told: Told) -> Iterator[str]:
     if not ran:
         return
     asked, remarked = _found(told.asked) - ran, _found(told.remarks) - ran
-    for part in _without(_SCALE.sub(" ", text)):
+    for part in _CONDITION.split(_SCALE.sub(" ", text)):
         yield from (figure for figure in _big(part) if figure in asked | remarked)
     for condition in _CONDITION.findall(text):
         yield from (figure for figure in _big(condition) if figure in remarked - asked)
-
-
-def _without(text: str) -> Sequence[str]:
-    return _CONDITION.split(text)
 
 
 def _big(text: str) -> Iterator[str]:
