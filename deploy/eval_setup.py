@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from lessons_loop.eval.replaying import replayed_harness
 from lessons_loop.eval.run_folder import RunFolder
 from lessons_loop.eval.run_record import AgentSource
+from lessons_loop.eval.serving import serving
 from lessons_loop.eval.setup import PRACTICE_MODEL, AgentSettings, open_agent
 from lessons_loop.eval.trials import Agent, Arm
 from lessons_loop.filter.address import public_url
@@ -80,15 +80,8 @@ def _seed(store: str, embedder: Embedder) -> None:
 def _practice_model(options: PracticeOptions) -> Iterator[str]:
     from lessons_loop.deploy.demo.practice_model import PracticeServer
 
-    server = PracticeServer(0, None, options)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with serving(PracticeServer(0, None, options)) as server:
         yield server.url
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def harness_source(settings: AgentSettings, error_rate: float | None = None) -> AgentSource:

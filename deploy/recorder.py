@@ -18,6 +18,7 @@ from typing import Any
 import requests
 
 from lessons_loop.deploy.processes import LOOPBACK
+from lessons_loop.eval.serving import serving
 from lessons_loop.filter.address import completions_url, public_url
 
 CONNECT_SECONDS, READ_SECONDS = 10.0, 300.0
@@ -133,11 +134,5 @@ class Passage(BaseHTTPRequestHandler):
 @contextmanager
 def recording(endpoint: Endpoint, log: Path) -> Iterator[Recorder]:
     """Run the door for the block; raise ModelError for an address that is none."""
-    with Recorder(endpoint, log) as recorder:
-        thread = threading.Thread(target=recorder.serve_forever, args=(0.1,), daemon=True)
-        thread.start()
-        try:
-            yield recorder
-        finally:
-            recorder.shutdown()
-            thread.join(5)
+    with serving(Recorder(endpoint, log)) as recorder:
+        yield recorder

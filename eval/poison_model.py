@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from lessons_loop.eval.poison_cases import Scene
+from lessons_loop.eval.serving import serving
 
 REVIEWER = "gullible-reviewer"
 _HEAD = re.compile(r"^\[(\d+)\] ([A-Z]+)[^:\n]*: ?(.*(?:\n      .*)*)", re.MULTILINE)
@@ -85,11 +85,5 @@ def gullible_model(scenes: Mapping[str, Scene]) -> Iterator[GullibleModel]:
 
     server.RequestHandlerClass = Handler
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with serving(server):
         yield model
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import requests
 
 from lessons_loop.deploy.demo.practice_model import AS_IT_IS, PracticeServer
 from lessons_loop.deploy.demo.practice_options import PracticeOptions
+from lessons_loop.eval.serving import serving
 
 
 def load_tool(database: Path) -> Any:
@@ -39,15 +39,8 @@ def call_tool(tool: Any, name: str, arguments: dict[str, Any]) -> str:
 @contextmanager
 def practice_server(log: Path | None = None, options: PracticeOptions = AS_IT_IS) -> Iterator[str]:
     """Run the practice model in this process; yield its base URL."""
-    server = PracticeServer(0, log, options)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with serving(PracticeServer(0, log, options)) as server:
         yield server.url
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5)
 
 
 TOOLS = [

@@ -16,6 +16,7 @@ from lessons_loop.eval.answer_judge import grade
 from lessons_loop.eval.question_set import EvalQuestion, QuestionSet
 from lessons_loop.eval.run_folder import RunFolder, identity
 from lessons_loop.eval.runner import RunPlan, run_trials
+from lessons_loop.eval.serving import serving
 from lessons_loop.eval.trials import Answer, Arm, Grade, Trial
 from support.commands import Done
 
@@ -114,15 +115,8 @@ def question_folder(place: Path, text: str = QUESTIONS) -> Path:
 @contextmanager
 def practice_model(error_rate: float = 0.0, log: Path | None = None) -> Iterator[PracticeServer]:
     """Serve the practice model."""
-    server = PracticeServer(0, log, PracticeOptions(error_rate, 7))
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with serving(PracticeServer(0, log, PracticeOptions(error_rate, 7))) as server:
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def agent_words(url: str, database: Path, questions: Path, *more: str) -> list[str]:
