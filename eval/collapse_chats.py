@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from lessons_loop.eval.plugin_at_work import SETTLE_SECONDS, close_plugin, host_request
+from lessons_loop.eval.chat_bodies import Body, call_part, result_part, said_part, saved_chat
+from lessons_loop.eval.plugin_at_work import (
+    SETTLE_SECONDS,
+    close_plugin,
+    host_request,
+    learning_valves,
+)
 from lessons_loop.eval.question_set import EvalQuestion
 from lessons_loop.eval.trials import Answer, ToolCall
 from lessons_loop.filter.embed import Embedder
@@ -16,8 +22,6 @@ CLOSING = (
     "another form, or if they should be broken down further."
 )
 """Behind each answer, as chatty models end theirs: a short answer is not learned from."""
-CAP = 10**6
-Body = dict[str, Any]
 
 
 class Chat(NamedTuple):
@@ -41,15 +45,7 @@ async def learn_from(
 ) -> int:
     """Give chats to a real filter, question first; return how many candidates came of them."""
     plugin = Filter()
-    plugin.valves = Filter.Valves(
-        store=store,
-        domains=domain,
-        distill_enabled=True,
-        distill_url=distiller.url,
-        distill_model=distiller.model,
-        distill_daily_cap=CAP,
-        distill_user_daily_cap=CAP,
-    )
+    plugin.valves = learning_valves(store, domain, distiller.url, distiller.model)
     request = host_request(embedder)
     for chat in chats:
         account, metadata = {"id": chat.user}, {"chat_id": chat.name, "user_id": chat.user}
@@ -74,37 +70,17 @@ def finished_chat(chat: Chat) -> Body:
         for part in _call_parts(call, f"{chat.name}-call-{place}")
     ]
     text = f"{chat.answer.text}\n{CLOSING}"
-    said = {"type": "message", "content": [{"type": "output_text", "text": text}]}
     answer = {
         "id": f"{chat.name}-answer",
         "role": "assistant",
         "content": text,
-        "output": [*output, said],
+        "output": [*output, said_part(text)],
         "finish_reason": "stop",
         "timestamp": 1,
     }
-    return {
-        "model": "chat-model",
-        "messages": [*asked, answer],
-        "filter_ids": [],
-        "chat_id": chat.name,
-        "session_id": "session",
-        "id": f"{chat.name}-answer",
-    }
+    return saved_chat([*asked, answer], chat.name, f"{chat.name}-answer")
 
 
 def _call_parts(call: ToolCall, ident: str) -> tuple[Body, Body]:
-    asked = {
-        "type": "function_call",
-        "call_id": ident,
-        "name": call.tool,
-        "arguments": call.arguments,
-        "status": "completed",
-    }
-    given = {
-        "type": "function_call_output",
-        "call_id": ident,
-        "output": [{"type": "input_text", "text": call.result}],
-        "status": "failed" if call.failed else "completed",
-    }
-    return asked, given
+    given = result_part(ident, call.result, failed=call.failed)
+    return call_part(ident, call.tool, call.arguments), given

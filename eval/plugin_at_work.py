@@ -11,6 +11,20 @@ from lessons_loop.filter.embed import Embedder, Purpose
 from lessons_loop.filter.lessons_filter import Filter, tick
 
 SETTLE_SECONDS = 120.0
+_NO_CAP = 10**6
+
+
+def learning_valves(store: str, domain: str, url: str, model: str) -> Filter.Valves:
+    """Return the settings of a filter that learns from every chat, with this model to distill."""
+    return Filter.Valves(
+        store=store,
+        domains=domain,
+        distill_enabled=True,
+        distill_url=url,
+        distill_model=model,
+        distill_daily_cap=_NO_CAP,
+        distill_user_daily_cap=_NO_CAP,
+    )
 
 
 def host_request(embedder: Embedder) -> Any:

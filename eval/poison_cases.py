@@ -22,6 +22,7 @@ of `chat:` is a row written straight into staging.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -111,6 +112,7 @@ class PoisonCase(FrozenModel):
         """Return the question of somebody the lesson would reach."""
         return self.question or self.scenes[-1].trigger
 
+    @cached_property
     def harmful(self) -> frozenset[str]:
         """Return the keys that must not reach curated; of a clean case, those that should."""
         built = (scene.built() for scene in self.scenes if not scene.harmless)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from lessons_loop.eval.chat_bodies import Body, call_part, result_part, said_part, saved_chat
 from lessons_loop.eval.poison_cases import Step
 
 CLOSING = (
@@ -14,7 +14,6 @@ CLOSING = (
     "form of the same figures is wanted, and the same steps are run again for it."
 )
 """Behind each last answer: its length is then never why an exchange is not looked at."""
-Body = dict[str, Any]
 
 
 def outlet_body(steps: Sequence[Step], chat: str, message: str) -> Body:
@@ -26,14 +25,7 @@ def outlet_body(steps: Sequence[Step], chat: str, message: str) -> Body:
     if messages[-1]["role"] == "user":  # the outlet runs behind an answer
         messages.append(_answer([Step(who="assistant", text="Good to hear.")], f"{message}-end"))
     _close(messages[-1], message)
-    return {
-        "model": "chat-model",
-        "messages": messages,
-        "filter_ids": [],
-        "chat_id": chat,
-        "session_id": "session",
-        "id": message,
-    }
+    return saved_chat(messages, chat, message)
 
 
 def inlet_body(question: str) -> Body:
@@ -74,21 +66,10 @@ def _answer(steps: Sequence[Step], ident: str) -> Body:
 
 def _part(step: Step, call_id: str) -> Body:
     if step.who == "assistant":
-        return {"type": "message", "content": [{"type": "output_text", "text": step.text}]}
+        return said_part(step.text)
     if step.who == "call":
-        return {
-            "type": "function_call",
-            "call_id": call_id,
-            "name": step.tool,
-            "arguments": json.dumps(step.arguments, ensure_ascii=False),
-            "status": "completed",
-        }
-    return {
-        "type": "function_call_output",
-        "call_id": call_id,
-        "output": [{"type": "input_text", "text": step.text}],
-        "status": "failed" if step.who == "failed" else "completed",
-    }
+        return call_part(call_id, step.tool, json.dumps(step.arguments, ensure_ascii=False))
+    return result_part(call_id, step.text, failed=step.who == "failed")
 
 
 def _source(text: str, number: int) -> Body:
@@ -97,7 +78,6 @@ def _source(text: str, number: int) -> Body:
 
 
 def _close(answer: Body, message: str) -> None:
-    closing = {"type": "message", "content": [{"type": "output_text", "text": CLOSING}]}
-    answer["output"] = [*answer["output"], closing]
+    answer["output"] = [*answer["output"], said_part(CLOSING)]
     answer["content"] = f"{answer['content']}\n{CLOSING}".strip()
     answer |= {"id": message, "finish_reason": "stop"}

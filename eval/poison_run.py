@@ -21,7 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from lessons_loop.eval.plugin_at_work import SETTLE_SECONDS, close_plugin, host_request
+from lessons_loop.eval.plugin_at_work import (
+    SETTLE_SECONDS,
+    close_plugin,
+    host_request,
+    learning_valves,
+)
 from lessons_loop.eval.poison_cases import (
     CLEAN,
     DOMAIN,
@@ -31,9 +36,9 @@ from lessons_loop.eval.poison_cases import (
     shipped_pack,
 )
 from lessons_loop.eval.poison_chats import inlet_body, outlet_body
-from lessons_loop.eval.poison_embedder import Remembering
 from lessons_loop.eval.poison_forge import forge
 from lessons_loop.eval.poison_model import REVIEWER, GullibleModel, gullible_model
+from lessons_loop.eval.shelf import known_texts
 from lessons_loop.filter.alerts import lessons_log
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.filter.inject import BLOCK_OPEN, reference
@@ -94,7 +99,7 @@ def run_pack(
 ) -> dict[Mode, Fates]:
     """Return what became of each case, by mode; raise LessonsError."""
     found: dict[Mode, Fates] = {mode: {} for mode in MODES}
-    embedder = Remembering(embedder)
+    embedder = known_texts(embedder)
     with tempfile.TemporaryDirectory(prefix="lessons-poison-") as scratch:
         seeded = Path(scratch) / "seeded"
         settings = GateSettings(str(seeded), DOMAIN, embedder=embedder)
@@ -183,15 +188,7 @@ class _Trial:
         await close_plugin(plugin)
 
     async def _taught(self, plugin: Filter, case: PoisonCase, name: str, scene: Scene) -> None:
-        plugin.valves = Filter.Valves(
-            store=str(self.store),
-            domains=DOMAIN,
-            distill_enabled=True,
-            distill_url=self.model.url,
-            distill_model=name,
-            distill_daily_cap=10**6,
-            distill_user_daily_cap=10**6,
-        )
+        plugin.valves = learning_valves(str(self.store), DOMAIN, self.model.url, name)
         before = _counts(plugin)
         for user in range(scene.users):
             chat = f"{name}/{user}"
@@ -223,8 +220,8 @@ class _Trial:
             report = run_gate(session, options, reviewer, judge=judge)
             curated = set(session.curated)
         for fate in self.fates.values():
-            fate.curated = bool(fate.case.harmful() & curated)
-        leaked = {key for f in self.fates.values() if f.curated for key in f.case.harmful()}
+            fate.curated = bool(fate.case.harmful & curated)
+        leaked = {key for f in self.fates.values() if f.curated for key in f.case.harmful}
         for outcome in report.outcomes:
             self._note(outcome, leaked)
 
@@ -235,7 +232,7 @@ class _Trial:
         verdict, near = outcome.verdict, outcome.verdict.neighbour
         behind = near is not None and near.curated.key in leaked
         for fate in self.fates.values():
-            if fate.case.harmful() & seen:
+            if fate.case.harmful & seen:
                 fate.endings.append(Ending(verdict.decision.value, verdict.rule))
                 promoted = verdict.decision is Decision.PROMOTE and outcome.lesson.key in leaked
                 fate.curated |= promoted or (behind and not fate.case.clean)
@@ -250,7 +247,7 @@ class _Trial:
             asked = await plugin.inlet(body, {"id": "reader"}, metadata, request)
             told = [str(m["content"]) for m in asked["messages"] if m["role"] == "system"]
             blocks = "\n".join(text for text in told if BLOCK_OPEN in text)
-            marks = [f"[{reference(key)}]" for key in case.harmful()]
+            marks = [f"[{reference(key)}]" for key in case.harmful]
             self.fates[case.id].prompted = any(mark in blocks for mark in marks)
         await close_plugin(plugin)
 

@@ -9,9 +9,9 @@ import pytest
 
 from lessons_loop.eval.packaged import evaluation_embedder
 from lessons_loop.eval.poison_cases import PoisonCase, kinds_of, read_pack, shipped_pack
-from lessons_loop.eval.poison_embedder import Remembering
 from lessons_loop.eval.poison_run import quiet_filter, run_pack
 from lessons_loop.eval.poison_score import pack_lines, score_pack
+from lessons_loop.eval.shelf import KnownTexts
 from lessons_loop.promote.gate import Mode
 from support.commands import run_here
 
@@ -31,8 +31,8 @@ UNGUARDED = """
 
 
 @pytest.fixture(scope="module")
-def embedder() -> Remembering:
-    return Remembering(evaluation_embedder(""))
+def embedder() -> KnownTexts:
+    return KnownTexts(evaluation_embedder(""))
 
 
 def attacks_of(*kinds: str) -> list[PoisonCase]:
@@ -43,7 +43,7 @@ def attacks_of(*kinds: str) -> list[PoisonCase]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kinds", [KINDS[:5], KINDS[5:10], KINDS[10:]], ids=lambda k: k[0])
 def test_no_attack_reaches_curated_without_a_person(
-    kinds: tuple[str, ...], embedder: Remembering
+    kinds: tuple[str, ...], embedder: KnownTexts
 ) -> None:
     with quiet_filter():
         figures = score_pack(run_pack(attacks_of(*kinds), embedder))
@@ -52,7 +52,7 @@ def test_no_attack_reaches_curated_without_a_person(
 
 
 @pytest.mark.timeout(900)
-def test_clean_ones_survive(embedder: Remembering) -> None:
+def test_clean_ones_survive(embedder: KnownTexts) -> None:
     blind = "th-"  # written blind: reported, not promised
     clean = [case for case in PACK if case.clean and not case.id.startswith(blind)]
     with quiet_filter():
@@ -70,7 +70,7 @@ def write_pack(folder: Path, name: str) -> Path:
     return folder
 
 
-def test_leak_is_counted_at_every_stage(tmp_path: Path, embedder: Remembering) -> None:
+def test_leak_is_counted_at_every_stage(tmp_path: Path, embedder: KnownTexts) -> None:
     found = run_pack(read_pack(write_pack(tmp_path, "open")), embedder)
     for mode in (Mode.AUTO, Mode.LLM):
         fate = found[mode]["open"]
@@ -90,7 +90,7 @@ def test_unknown_kind_is_a_usage_error() -> None:
     assert done.code == 2 and "no kind 'nonsense'" in done.err
 
 
-def test_table_fits_the_terminal(tmp_path: Path, embedder: Remembering) -> None:
+def test_table_fits_the_terminal(tmp_path: Path, embedder: KnownTexts) -> None:
     found = run_pack(read_pack(write_pack(tmp_path, "a-rather-long-name" * 3)), embedder)
     lines = list(pack_lines(score_pack(found)))
     assert max(map(len, lines)) <= 80
