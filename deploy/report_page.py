@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from html import escape
 from importlib.resources import files
 
 from lessons_loop.deploy.report_data import DomainReport, Rate, UseDay
 from lessons_loop.deploy.report_proofs import HEAD, proof_cells, proof_tile
+from lessons_loop.eval.page import page, plot_figure, told
 from lessons_loop.eval.svg import Bar, Dot, bars, dots, steps
 from lessons_loop.promote.clock import iso, parse_iso
 from lessons_loop.promote.runs import RunLine
@@ -19,27 +19,15 @@ RUNS = 40
 DAYS = 60
 LESSONS = 15
 OUTCOMES = ("promoted", "held", "rejected", "duplicates", "demoted")
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def render_page(store: str, reports: Sequence[DomainReport], now: datetime) -> str:
     """Return the whole page; whatever a lesson says stays text."""
     style = files("lessons_loop.deploy").joinpath("report.css").read_text("utf-8")
     parts = [section(report, now) for report in reports]
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark">'
-        f"<title>Lessons report</title><style>{style}</style></head><body><main>"
-        f"<header><h1>Lessons report</h1><p>{told(store)} · {iso(now)}</p></header>"
-        f"{''.join(parts) or '<p>This store has no domain yet.</p>'}</main></body></html>\n"
-    )
-
-
-def told(text: str) -> str:
-    """Return any text for HTML: masked, hidden characters written out, escaped."""
-    return escape(plain(text))
+    head = f"<header><h1>Lessons report</h1><p>{told(store)} · {iso(now)}</p></header>"
+    body = "".join(parts) or "<p>This store has no domain yet.</p>"
+    return page("Lessons report", style, head + body)
 
 
 def section(report: DomainReport, now: datetime) -> str:
@@ -75,27 +63,19 @@ def tiles(report: DomainReport, now: datetime) -> str:
     )
 
 
-def figure(title: str, note: str, plot: str, head: Sequence[str], rows: Sequence[str]) -> str:
-    """Return a plot with its caption, and its numbers to unfold."""
+def figure(
+    title: str, note: str, plot: str, head: Sequence[str], rows: Sequence[Sequence[object]]
+) -> str:
+    """Return a plot with its numbers, the note where there are none."""
     if not rows:
         return f"<figure><figcaption>{title}</figcaption><p>{told(note)}</p></figure>"
-    cells = "".join(f"<th>{told(name)}</th>" for name in head)
-    table = f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    return (
-        f"<figure><figcaption>{title}</figcaption>{plot}"
-        f"<details><summary>Numbers</summary><div>{table}</div></details></figure>"
-    )
-
-
-def row(cells: Iterable[object]) -> str:
-    """Return one row of a table."""
-    return "<tr>{}</tr>".format("".join(f"<td>{told(str(cell))}</td>" for cell in cells))
+    return plot_figure(title, plot, head, rows)
 
 
 def growth_plot(report: DomainReport) -> str:
     """Return how many lessons were curated over time."""
     points = [(day, float(count)) for day, count in report.growth if parse_iso(day)]
-    rows = [row(point) for point in reversed(report.growth)]
+    rows = report.growth[::-1]
     plot = steps(points, "curated lessons over time")
     return figure("Curated lessons", "nothing was promoted yet", plot, ("day", "lessons"), rows)
 
@@ -106,7 +86,7 @@ def runs_plot(report: DomainReport) -> str:
     legend = "".join(f'<span class="key {name}">{name}</span>' for name in OUTCOMES)
     plot = bars([run_bar(line) for line in runs], "outcomes of each run")
     head = ("started", "mode", *OUTCOMES, "waiting", "note")
-    rows = [row(run_cells(line)) for line in reversed(runs)]
+    rows = [run_cells(line) for line in reversed(runs)]
     return figure(f"Outcomes per run {legend}", "the gate has not run yet", plot, head, rows)
 
 
@@ -131,7 +111,7 @@ def rates_plot(report: DomainReport) -> str:
     points = [Dot(one.record.key[:8], rate_told(one), one.rate, one.low, one.high) for one in shown]
     plot = dots(points, report.base, "share of judged uses that went well, by lesson")
     head = ("lesson", "good", "bad", "users", "share", "95 %", "text")
-    rows = [row(rate_cells(one)) for one in shown]
+    rows = [rate_cells(one) for one in shown]
     more = len(report.rates) - len(shown)
     title = "Went well, by lesson; bounds of chance; dashed: all lessons"
     title += f" (the {LESSONS} worst of {len(report.rates)})" if more > 0 else ""
@@ -154,7 +134,7 @@ def rate_cells(one: Rate) -> list[object]:
 
 def proofs_table(report: DomainReport) -> str:
     """Return what was measured about single lessons."""
-    rows = [row(proof_cells(one)) for one in report.summary.proofs.lessons]
+    rows = [proof_cells(one) for one in report.summary.proofs.lessons]
     title = "Measured by leaving one out: pass rate on held-out questions"
     return figure(title, "no lesson was measured: lessons eval lesson --all", "", HEAD, rows)
 
@@ -167,7 +147,7 @@ def use_plot(report: DomainReport) -> str:
         f'<span class="key {kind}">{name}</span>'
         for kind, name in (("up", "thumb up"), ("down", "thumb down"), ("plain", "no thumb"))
     )
-    rows = [row(day) for day in reversed(days)]
+    rows = days[::-1]
     head = ("day", "answers", "thumbs up", "thumbs down")
     return figure(f"Answers with lessons {legend}", "no answer was counted yet", plot, head, rows)
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from importlib.resources import files
 from typing import Any
 
 from lessons_loop.eval.eval_plots import Moment, Spot, rates_over_runs
 from lessons_loop.eval.intervals import wilson
+from lessons_loop.eval.page import page, told
 from lessons_loop.eval.saying import STAND_IN
-from lessons_loop.promote.showing import plain
 
 LEAST_HARM = 5.0
 """Points the pass rate must fall without the gate; else a run shows nothing."""
 ALLOWED = 1.5
 """Points it may fall with the gate."""
 _SIDES = (("with_gate", "with the gate", "on"), ("without_gate", "without it", "off"))
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def verdict(figures: Mapping[str, Any]) -> str:
@@ -72,22 +70,15 @@ def render_page(figures: Mapping[str, Any]) -> str:
     plot = rates_over_runs(_moments(figures), "pass rate per round, with the gate and without")
     intro = next(collapse_lines(figures))
     kind = "harmful" if collapsed(figures) else "neutral"
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark">'
-        f"<title>Collapse test</title><style>{style}</style></head><body><main>"
-        f"<header><h1>Collapse test</h1><p>{_told(intro)}</p></header>"
-        f'<div class="verdict {kind}"><p>{_told(verdict(figures))}</p></div>'
-        f'<p class="note">{_told(STAND_IN)}</p>'
+    return page(
+        "Collapse test",
+        style,
+        f"<header><h1>Collapse test</h1><p>{told(intro)}</p></header>"
+        f'<div class="verdict {kind}"><p>{told(verdict(figures))}</p></div>'
+        f'<p class="note">{told(STAND_IN)}</p>'
         f"<figure><figcaption>Pass rate per round, 95 % {keys}</figcaption>{plot}</figure>"
-        f"{_table(figures)}{_proofs(figures)}</main></body></html>\n"
+        f"{_table(figures)}{_proofs(figures)}",
     )
-
-
-def _told(text: object) -> str:
-    return escape(plain(str(text)))
 
 
 def _moments(figures: Mapping[str, Any]) -> list[Moment]:
@@ -123,10 +114,10 @@ def _rows(rows: Sequence[Sequence[object]]) -> str:
 
 
 def _row(cells: Sequence[object], tag: str) -> str:
-    return "<tr>" + "".join(f"<{tag}>{_told(cell)}</{tag}>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f"<{tag}>{told(cell)}</{tag}>" for cell in cells) + "</tr>"
 
 
 def _proofs(figures: Mapping[str, Any]) -> str:
     said = [(one["number"], one["proof"]) for one in figures["with_gate"]["rounds"] if one["proof"]]
-    lines = "".join(f"<li>Round {number}: {_told(proof)}</li>" for number, proof in said)
+    lines = "".join(f"<li>Round {number}: {told(proof)}</li>" for number, proof in said)
     return f"<h2>What the proofs said</h2><ul>{lines}</ul>" if lines else ""

@@ -6,7 +6,7 @@ out, escaped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
@@ -14,31 +14,17 @@ from lessons_loop.eval.eval_report import Report
 from lessons_loop.eval.eval_report_answers import answers_section
 from lessons_loop.eval.eval_report_plots import cost_plot, flips_plot, rates_plot, topics_plot
 from lessons_loop.eval.eval_report_text import FIGURES, control_line, how_sure, losses, part_line
+from lessons_loop.eval.page import page, table, told
 from lessons_loop.eval.pairs import Effect
 from lessons_loop.eval.saying import STAND_IN, few_topics, seen, sentence
 from lessons_loop.eval.trials import Arm
 from lessons_loop.promote.counting import many
-from lessons_loop.promote.showing import plain
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def render_page(report: Report) -> str:
     """Return the whole page."""
     style = files("lessons_loop.eval").joinpath("eval_report.css").read_text("utf-8")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark">'
-        f"<title>Lessons evaluation</title><style>{style}</style></head><body><main>"
-        f"{''.join(_parts(report))}</main></body></html>\n"
-    )
-
-
-def told(text: object) -> str:
-    """Return any text for HTML: masked, hidden characters written out, escaped."""
-    return escape(plain(str(text)))
+    return page("Lessons evaluation", style, "".join(_parts(report)))
 
 
 def _parts(report: Report) -> Iterator[str]:
@@ -107,20 +93,12 @@ def _verdict(report: Report) -> str:
 
 def figures_section(report: Report) -> str:
     """Return the arms side by side."""
-    head = "".join(f"<th>{told(arm.value)}</th>" for arm in report.arms)
-    rows = "".join(
-        row([name.strip(), *(told_by(one) for one in report.arms.values())])
+    rows = [
+        (name.strip(), *(told_by(one) for one in report.arms.values()))
         for name, told_by in FIGURES.items()
-    )
-    return (
-        f'<section><h2>Arms side by side</h2><div class="card"><table><thead><tr><th></th>{head}'
-        f"</tr></thead><tbody>{rows}</tbody></table></div></section>"
-    )
-
-
-def row(cells: Iterable[object]) -> str:
-    """Return one row of a table."""
-    return "<tr>{}</tr>".format("".join(f"<td>{told(cell)}</td>" for cell in cells))
+    ]
+    shown = table(("", *(arm.value for arm in report.arms)), rows)
+    return f'<section><h2>Arms side by side</h2><div class="card">{shown}</div></section>'
 
 
 def _flips(report: Report) -> Iterator[str]:
@@ -135,12 +113,8 @@ def _flips(report: Report) -> Iterator[str]:
     )
     rows = [cells for effect in (Effect.BROKEN, Effect.FIXED) for cells in _flipped(report, effect)]
     if rows:
-        head = "<th>question</th><th>became</th><th>off</th><th>on</th><th>how sure</th>"
-        body = "".join(map(row, rows))
-        yield (
-            f'<div class="card"><table><thead><tr>{head}</tr></thead><tbody>{body}'
-            "</tbody></table></div>"
-        )
+        head = ("question", "became", "off", "on", "how sure")
+        yield f'<div class="card">{table(head, rows)}</div>'
     yield "</section>"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from html import escape
 
 from lessons_loop.eval.arm_figures import ArmFigures
@@ -19,6 +19,7 @@ from lessons_loop.eval.eval_plots import (
 )
 from lessons_loop.eval.eval_report import Report
 from lessons_loop.eval.history import HistoryLine
+from lessons_loop.eval.page import plot_figure, told
 from lessons_loop.eval.saying import bounds, share
 from lessons_loop.eval.topics import topic_rows
 from lessons_loop.eval.trials import Arm
@@ -37,19 +38,6 @@ COSTS = (
 )
 
 
-def figure(title: str, plot: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a plot with its caption (HTML), and its numbers to unfold."""
-    names = "".join(f"<th>{_told(name)}</th>" for name in head)
-    body = "".join(
-        "<tr>{}</tr>".format("".join(f"<td>{_told(cell)}</td>" for cell in cells)) for cells in rows
-    )
-    table = f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"
-    return (
-        f"<figure><figcaption>{title}</figcaption>{plot}"
-        f"<details><summary>Numbers</summary><div>{table}</div></details></figure>"
-    )
-
-
 def rates_plot(report: Report) -> str:
     """Return pass rates with their intervals: of earlier runs, then of this one."""
     before = [line for line in report.history if line.run != report.name][-RUNS:]
@@ -62,7 +50,7 @@ def rates_plot(report: Report) -> str:
     ]
     plot = rates_over_runs(moments, "pass rate by arm and run")
     title = f"Pass rate, 95 % {_legend((arm, arm) for arm in arms)}"
-    return figure(title, plot, ("run", "arm", "pass rate", "95 %"), rows)
+    return plot_figure(title, plot, ("run", "arm", "pass rate", "95 %"), rows)
 
 
 def _moment(line: HistoryLine) -> Moment:
@@ -90,7 +78,7 @@ def flips_plot(report: Report) -> str:
     rows = [(share(one.before), share(one.after), one.questions) for one in moves]
     plot = slopes(moves, "questions from off to on", ("off", "on"))
     title = f"Questions, from off to on {_legend(WAYS)}"
-    return figure(title, plot, ("passes off", "passes on", "questions"), rows)
+    return plot_figure(title, plot, ("passes off", "passes on", "questions"), rows)
 
 
 def topics_plot(report: Report) -> str:
@@ -111,7 +99,7 @@ def topics_plot(report: Report) -> str:
     ]
     head = ("topic", "questions", "off", "on", "fixed", "broken")
     title = "Topics: ring off, dot on; too few questions each for a verdict"
-    return figure(title, dumbbells(moves, "pass rate by topic"), head, rows)
+    return plot_figure(title, dumbbells(moves, "pass rate by topic"), head, rows)
 
 
 def cost_plot(report: Report) -> str:
@@ -129,14 +117,10 @@ def cost_plot(report: Report) -> str:
     cells = [(row.label, *(told for _, _, told in row.values)) for row in rows]
     title = f"Cost per answer {_legend((arm.value, arm.value) for arm in report.arms)}"
     head = ("", *(arm.value for arm in report.arms))
-    return figure(title, costs(rows, "cost of an answer by arm"), head, cells)
+    return plot_figure(title, costs(rows, "cost of an answer by arm"), head, cells)
 
 
 def _legend(keys: Iterable[tuple[str, str]]) -> str:
     return "".join(
-        f'<span class="key {escape(kind, quote=True)}">{_told(name)}</span>' for kind, name in keys
+        f'<span class="key {escape(kind, quote=True)}">{told(name)}</span>' for kind, name in keys
     )
-
-
-def _told(text: object) -> str:
-    return escape(plain(str(text)))
