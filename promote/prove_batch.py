@@ -144,17 +144,19 @@ def prove_batch(trial: Rehearsal, prover: Prover) -> Proven:
         )
         run_gate(session, ready, remembering, progress=trial.progress, judge=trial.judge)
         after = lesson_set_of(session)
-    new = new_keys(before[0], after)
-    settings = trial.settings  # the copy's state directory is gone
-    state_dir = locate(settings.store, settings.state).state
-    case = ProofCase(before[0], after, new, settings.embedder, state_dir, trial.keep)
+    result, new = proven_by(prover, trial.settings, before[0], after, keep=trial.keep)
     said = remembering.said if remembering else {}
-    result = prover(case) if new else NOTHING_NEW
     measured = frozenset(as_recalled(row.lesson) for row in after.lessons if row.key in new)
     return Proven(result, measured, candidates, state, said)
 
 
-def new_keys(before: LessonSet, after: LessonSet) -> tuple[str, ...]:
-    """Return the keys only the second set has, in its order."""
+def proven_by(
+    prover: Prover, settings: GateSettings, before: LessonSet, after: LessonSet, *, keep: bool
+) -> tuple[ProofResult, tuple[str, ...]]:
+    """Return what the prover says, and the keys only the second set has; raise LessonsError."""
     known = {row.key for row in before.lessons}
-    return tuple(row.key for row in after.lessons if row.key not in known)
+    new = tuple(row.key for row in after.lessons if row.key not in known)
+    if not new:
+        return NOTHING_NEW, new
+    state = locate(settings.store, settings.state).state  # the copy's own is gone
+    return prover(ProofCase(before, after, new, settings.embedder, state, keep)), new

@@ -8,11 +8,9 @@ from typing import NamedTuple
 
 from lessons_loop.promote.decide import Wanted, decide
 from lessons_loop.promote.gate import Rules
-from lessons_loop.promote.prove_batch import RULE, new_keys
+from lessons_loop.promote.prove_batch import RULE, proven_by
 from lessons_loop.promote.proving import (
-    NOTHING_NEW,
     PROOF,
-    ProofCase,
     ProofResult,
     Prover,
     as_recalled,
@@ -21,7 +19,6 @@ from lessons_loop.promote.proving import (
 )
 from lessons_loop.promote.records import Decision
 from lessons_loop.promote.session import GateSettings, open_gate
-from lessons_loop.promote.state import locate
 
 
 class NamedProof(NamedTuple):
@@ -50,10 +47,7 @@ def prove_named(
         state, before = state_of(session), lesson_set_of(session)
         lessons = [one.case.group.lesson for one in decide(session, prefixes, wanted, rules)]
         after = lesson_set_of(session)
-    new = new_keys(before, after)
-    place = locate(settings.store, settings.state).state
-    case = ProofCase(before, after, new, settings.embedder, place, keep)
-    result = prover(case) if new else NOTHING_NEW
+    result, _ = proven_by(prover, settings, before, after, keep=keep)
     keys = tuple(lesson.key for lesson in lessons)
     measured = frozenset(map(as_recalled, lessons))
     return NamedProof(result, _after_proof(wanted, result, measured), keys, state)
