@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lessons_loop.promote.completion import complete_domain
+from lessons_loop.promote.counting import many
 from lessons_loop.promote.options import AsJson, DryRun, Embedding, StateDir, Store
 
 if TYPE_CHECKING:
@@ -67,15 +68,13 @@ def export_lessons(
     if file is not None:
         _write(file.expanduser(), as_lines(rows).encode())
         told = {"file": str(file), "lessons": len(rows)}
-        typer.echo(json.dumps(told) if as_json else f"{_many(len(rows))} written to {file}")
+        typer.echo(
+            json.dumps(told) if as_json else f"{many(len(rows), 'lesson')} written to {file}"
+        )
     elif as_json:
         typer.echo(json.dumps({"lessons": [exported(row) for row in rows]}, indent=2))
     else:
         typer.echo(as_lines(rows), nl=False)
-
-
-def _many(count: int) -> str:
-    return f"{count} lesson{'' if count == 1 else 's'}"
 
 
 def _write(file: Path, content: bytes) -> None:
@@ -161,7 +160,7 @@ def _tell(report: ImportReport, file: Path, dry_run: bool, as_json: bool) -> Non
         if "reason" in note and note["outcome"] != "unchanged"
     ]
     counted = ", ".join(f"{number} {name}" for name, number in report.counts.items() if number)
-    lines.append(f"{_many(total)}: {counted or 'none'}")
+    lines.append(f"{many(total, 'lesson')}: {counted or 'none'}")
     from lessons_loop.promote.render import make_console, print_lines
 
     print_lines(make_console(), [DRY, *lines, DRY] if dry_run else lines)

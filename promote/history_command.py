@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lessons_loop.promote.counting import many
 from lessons_loop.promote.options import AsJson, StateDir
 from lessons_loop.promote.pause_commands import PlaceStore, place_of
 
@@ -107,7 +108,7 @@ def closing_lines(past: Past) -> list[str]:
     """Return how much there is, and what could not be read."""
     shown = len(past.entries)
     more = f", the newest {shown} shown" if past.matching > shown else ""
-    lines = [f"{past.matching} line{'' if past.matching == 1 else 's'}{more}"]
+    lines = [f"{many(past.matching, 'line')}{more}"]
     if past.unreadable:
         lines.append(f"{past.unreadable} unreadable: `lessons verify` names them")
     return lines

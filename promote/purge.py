@@ -17,6 +17,7 @@ from typing import NamedTuple
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.models import Status
 from lessons_loop.promote.clock import parse_iso, utc_now
+from lessons_loop.promote.counting import many
 from lessons_loop.promote.entry import login_name
 from lessons_loop.promote.records import Action, Actor, Archived, Change
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
@@ -38,7 +39,7 @@ class PurgeReport(NamedTuple):
         """Yield lines for people."""
         parts = ", ".join(f"{number} {name}" for name, number in sorted(self.removed.items()))
         count = sum(self.removed.values())
-        yield f"{domain}: {verb} {count} archived lesson{'' if count == 1 else 's'}" + (
+        yield f"{domain}: {verb} {many(count, 'archived lesson')}" + (
             f" ({parts})" if parts else ""
         )
         if self.kept_waiting:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from lessons_loop.filter.models import Candidate
 from lessons_loop.promote.cases import Case
+from lessons_loop.promote.counting import many
 from lessons_loop.promote.decay_render import decay_lines
 from lessons_loop.promote.gate import Mode
 from lessons_loop.promote.prove_render import harmful_lines, proof_lines
@@ -165,7 +166,7 @@ def _looked_at(report: RunReport) -> str:
     """Return what the run had before it; a lesson may have several candidates."""
     held = sum(not outcome.case.group.staged for outcome in report.outcomes)
     parts = ((report.candidates, "candidate"), (held, "held lesson"))
-    return " and ".join(_many(count, what) for count, what in parts if count) or "no candidates"
+    return " and ".join(many(count, what) for count, what in parts if count) or "no candidates"
 
 
 def _counted(report: RunReport) -> list[str]:
@@ -174,15 +175,11 @@ def _counted(report: RunReport) -> list[str]:
         "skipped": "left undecided {}",
         "harmful": "held as harmful {}",
         "not_reviewed": "not reviewed {}",
-        "folded": f"{_many(report.folded, 'event')} of use and rating counted",
-        "unreadable": f"{_many(report.unreadable, 'unreadable row')} in staging",
+        "folded": f"{many(report.folded, 'event')} of use and rating counted",
+        "unreadable": f"{many(report.unreadable, 'unreadable row')} in staging",
     }
     counts = report.counts().items()
     return [said.get(name, f"{name} {{}}").format(count) for name, count in counts if count]
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _words(near: Neighbour | None, sign: str) -> list[str]:
