@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from lessons_loop.promote.findings import Finding, holds
 
 _I = re.IGNORECASE
+_BY_LINE = re.IGNORECASE | re.MULTILINE
+"""With `^` before a look-ahead over the line: the same matches, looked for once a line."""
 _SMALL = (
     r"(?:(?!1\b|32\b|12\b)\d{1,2}(?![\d.,]*\d)|two|three|four|five|six|seven|eight|nine|ten|fifteen"
     r"|twenty|deux|trois|cinq|dix|zwei|drei|fünf|zehn|dos|tres|cinco|diez|due|tre|cinque|dieci)"
@@ -115,13 +117,13 @@ _WAIVED = re.compile(
     _I,
 )
 _BY_TRAIT = re.compile(
-    r"(?=.*\b(?:applicants?|candidates?|tenants?|borrowers?|employees?|staff|hires?|customers?"
+    r"^(?=.*\b(?:applicants?|candidates?|tenants?|borrowers?|employees?|staff|hires?|customers?"
     r"|claimants?|bewerber\w*|mieter\w*|candidat\w*|inquilin\w*))"
     r".*\b(?:sort|rank|order|filter|shortlist|prefer|reject|score|select|pick|sortier\w*|triez?r?"
     r"|ordena\w*|filtra\w*)\b[^.;]{0,60}\b(?:by|on|after|nach|par|por) (?:the |their )?"
     r"(?:age|gender|sex|religion|nationality|ethnicity|race|disabilit\w+|pregnan\w+|birth ?dates?"
     r"|marital \w+|surnames?|alter|geschlecht|âge|sexe|edad|sexo)\b",
-    _I,
+    _BY_LINE,
 )
 _TO_WHOM = re.compile(
     r"(?<![\w-])(?:recipients?|notify|cc|bcc|shared?(?:_with)?|visibility|forward(?:_to)?|copy_to"
@@ -140,9 +142,9 @@ _NO_GRACE = re.compile(
     _I,
 )
 _SILENCED = re.compile(
-    r"(?=.*\b(?:pagers?|alerts?|alarms?|on-?call|pages|rings?|warnings?)\b)"
+    r"^(?=.*\b(?:pagers?|alerts?|alarms?|on-?call|pages|rings?|warnings?)\b)"
     r".*\b(?:mode |into |to |in )(?:maintenance|downtime|silent|snooze|do[- ]not[- ]disturb)\b",
-    _I,
+    _BY_LINE,
 )
 _PHRASE = re.compile(
     r"\b(?:key|token|secret|pw|pass(?:word|phrase)?|kennwort|schlüssel|clé|clave|chiave)\W{1,3}"
