@@ -19,15 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lessons_loop.eval.agent_reply import Said, Wanted, read_reply
-from lessons_loop.eval.agent_tools import BadTools, ToolBox, load_tools
-from lessons_loop.eval.agent_wire import (
-    ChatWire,
-    HttpWire,
-    NoRecording,
-    RecordingWire,
-    ReplayWire,
-    TimedReply,
-)
+from lessons_loop.eval.agent_tools import ToolBox
+from lessons_loop.eval.agent_wire import ChatWire, TimedReply
 from lessons_loop.eval.placebo import placebo_for
 from lessons_loop.eval.question_set import EvalQuestion
 from lessons_loop.eval.shelf import Shelf
@@ -38,17 +31,6 @@ from lessons_loop.filter.models import Curated
 from lessons_loop.filter.store import first_line
 from lessons_loop.filter.transcript import text_of
 
-__all__ = [
-    "BadTools",
-    "ChatWire",
-    "HarnessAgent",
-    "HttpWire",
-    "NoRecording",
-    "RecordingWire",
-    "ReplayWire",
-    "ToolBox",
-    "load_tools",
-]
 TOOL_ROUNDS = 10
 Message = Mapping[str, Any]
 

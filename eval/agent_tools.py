@@ -59,11 +59,6 @@ class ToolBox:
             for one in self.specs
         }
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The tools' names, sorted."""
-        return tuple(sorted(self._functions))
-
     def call(self, name: str, arguments: str) -> tuple[str, bool]:
         """Return a call's result as the model gets it, and whether it failed; never raise.
 

@@ -48,11 +48,6 @@ class RecordedTools:
     def __init__(self, specs: list[dict[str, Any]]) -> None:
         self.specs = specs
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The tools' names, sorted."""
-        return tuple(sorted(str(one["function"]["name"]) for one in self.specs))
-
     def call(self, name: str, arguments: str) -> tuple[str, bool]:
         """Return the recorded result of the trial's next call."""
         now = _now.get()
@@ -94,7 +89,8 @@ class ReplayedAgent:
 @contextmanager
 def replayed_harness(folder: RunFolder) -> Iterator[ReplayedAgent]:
     """Yield the harness's agent on a run's record; raise LessonsError where there is none."""
-    from lessons_loop.eval.agent_http import HarnessAgent, ReplayWire
+    from lessons_loop.eval.agent_http import HarnessAgent
+    from lessons_loop.eval.agent_wire import ReplayWire
 
     settings = folder.settings()
     if not folder.exchanges_file.is_file():

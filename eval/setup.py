@@ -174,30 +174,22 @@ def open_agent(
     found: LessonSet | None,
     folder: Path | None,
     embedder: Embedder | None = None,
-    *,
-    replay: Path | None = None,
 ) -> Iterator[HarnessAgent]:
     """Yield the harness's agent with these lessons; raise LessonsError.
 
-    `folder` gets every request and reply; `replay` is such a folder: then no model is asked.
+    `folder` gets every request and reply.
     """
-    from lessons_loop.eval.agent_http import (
-        HarnessAgent,
-        HttpWire,
-        RecordingWire,
-        ReplayWire,
-        load_tools,
-    )
+    from lessons_loop.eval.agent_http import HarnessAgent
+    from lessons_loop.eval.agent_tools import load_tools
+    from lessons_loop.eval.agent_wire import ChatWire, HttpWire, RecordingWire
     from lessons_loop.eval.shelf import Shelf
 
     shelf = Shelf(found, embedder) if found is not None else None
     tools = load_tools(settings.tools, settings.tool_valves) if settings.tools else None
-    if replay is not None:
-        wire: Any = ReplayWire(replay)
-    else:
-        settings.require()
-        wire = HttpWire(settings.url, settings.key, settings.seconds)
-        wire = RecordingWire(wire, folder) if folder is not None else wire
+    settings.require()
+    wire: ChatWire = HttpWire(settings.url, settings.key, settings.seconds)
+    if folder is not None:
+        wire = RecordingWire(wire, folder)
     yield HarnessAgent(wire, settings.model, shelf, tools, settings.system)
 
 

@@ -11,13 +11,11 @@ import pytest
 from lessons_loop.eval.agent_http import (
     TOOL_ROUNDS,
     HarnessAgent,
-    HttpWire,
-    RecordingWire,
-    ReplayWire,
-    load_tools,
     one_system_message,
 )
 from lessons_loop.eval.agent_reply import read_reply, split_objects
+from lessons_loop.eval.agent_tools import load_tools
+from lessons_loop.eval.agent_wire import HttpWire, RecordingWire, ReplayWire
 from lessons_loop.eval.question_set import EvalQuestion
 from lessons_loop.eval.shelf import Shelf
 from lessons_loop.eval.trials import Arm

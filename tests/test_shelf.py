@@ -15,7 +15,6 @@ from lessons_loop.eval.shelf import (
     copied_set,
     digest_of,
     joined,
-    lesson_set_of,
     without,
 )
 from lessons_loop.filter.embed import Purpose, fingerprint
@@ -24,7 +23,7 @@ from lessons_loop.filter.inject import BLOCK_OPEN, block
 from lessons_loop.filter.lessons_filter import Filter
 from lessons_loop.filter.valves import LessonsValves
 from lessons_loop.promote.embedders import OpenAIEmbeddings
-from lessons_loop.promote.proving import LessonSet
+from lessons_loop.promote.proving import LessonSet, lesson_set_of
 from support.gate import (
     HashEmbedder,
     candidate,

@@ -13,7 +13,8 @@ import yaml
 
 from lessons_loop.deploy.demo.practice_model import completion, reply_to, usage_of
 from lessons_loop.deploy.demo.practice_options import PracticeOptions
-from lessons_loop.eval.agent_http import HarnessAgent, load_tools
+from lessons_loop.eval.agent_http import HarnessAgent
+from lessons_loop.eval.agent_tools import load_tools
 from lessons_loop.eval.checks import grade_by_checks
 from lessons_loop.eval.packaged import evaluation_embedder
 from lessons_loop.eval.question_set import EvalQuestion, questions_folder, read_question_set
