@@ -39,14 +39,14 @@ def evaluate(wish: Evaluation, now: Callable[[], datetime] = utc_now) -> list[Tr
         settings = record_of(wish, recalled, now)
         if not folder.begin(settings):
             settings = folder.settings()
-            folder.drop_torn_line()
             drop_unfinished(folder, wish.plan)
         if not folder.lessons_file.exists():
             folder.keep_questions(wish.plan.questions)
             folder.keep_lessons(_distinct(recalled), {k: _keys(v) for k, v in recalled.items()})
         before = folder.trials()
-        say(opening(wish, settings, _answered(before)), err=wish.quiet)
-        trials = _asked(wish)
+        begun = _answered(before)
+        say(opening(wish, settings, begun), err=wish.quiet)
+        trials = _asked(wish, begun)
         if wish.judged_later is not None:
             _judge_by_hand(wish.judged_later, wish)
             trials = folder.trials()
@@ -68,9 +68,9 @@ def _judge_by_hand(judge: Callable[[RunFolder, QuestionSet], None], wish: Evalua
         raise
 
 
-def _asked(wish: Evaluation) -> list[Trial]:
+def _asked(wish: Evaluation, begun: int) -> list[Trial]:
     folder, source = wish.folder, wish.source
-    line = ProgressLine(sys.stderr, _answered(folder.trials()))
+    line = ProgressLine(sys.stderr, begun)
     try:
         with source.opened(wish.lessons, folder, wish.embedder) as agent:
             trials = run_trials(
@@ -80,7 +80,6 @@ def _asked(wish: Evaluation) -> list[Trial]:
             say([f"note: {note}" for note in getattr(agent, "notes", ())], err=wish.quiet)
             return trials
     except RunStopped as error:
-        line.end()
         raise RunStopped(f"{error}; go on with {go_on(wish)}") from None
     except KeyboardInterrupt:
         line.end()
