@@ -51,7 +51,7 @@ def grade_by_checks(
             return grade, _line(found[0].why)
     if question.rubric or not question.checks:
         return None
-    return Grade.PASS, f"{len(findings)} check{'s' * (len(findings) != 1)} passed"
+    return Grade.PASS, f"{many(len(findings), 'check')} passed"
 
 
 def _line(text: str) -> str:

@@ -17,6 +17,7 @@ from pydantic import Field
 from lessons_loop.eval.question_entries import Entry, load_yaml, read_entries
 from lessons_loop.eval.rows import BadFile
 from lessons_loop.filter.models import FrozenModel
+from lessons_loop.promote.counting import many
 
 FILE_LIMIT = 5_000_000
 """Bytes of one question file."""
@@ -137,5 +138,5 @@ def _repeated(read: Sequence[tuple[str, Entry]]) -> Iterator[str]:
 def _all_of(folder: Path, mistakes: Sequence[str]) -> str:
     shown = "; ".join(mistakes[:MISTAKES_SHOWN])
     more = len(mistakes) - MISTAKES_SHOWN
-    count = f"{len(mistakes)} mistake{'s' * (len(mistakes) != 1)}"
+    count = many(len(mistakes), "mistake")
     return f"{folder}: {count}: {shown}" + (f"; and {more} more" if more > 0 else "")

@@ -10,6 +10,7 @@ import typer
 
 from lessons_loop.eval.run_record import Evaluation
 from lessons_loop.eval.runner import RunPlan
+from lessons_loop.eval.sets import asks_reference
 from lessons_loop.promote.counting import many
 from lessons_loop.promote.masking import mask_through
 
@@ -73,7 +74,7 @@ def _about_judge(name: str, plan: RunPlan) -> str:
 
 
 def _unanswerable(plan: RunPlan) -> list[str]:
-    asking = sum(any("sql_result" in one for one in q.checks) for q in plan.questions.questions)
+    asking = sum(map(asks_reference, plan.questions.questions))
     said = f"no --reference-db: {many(asking, 'question')} with sql_result will be unjudged"
     return [said] if asking else []
 
@@ -96,7 +97,7 @@ def say(lines: Sequence[str], *, err: bool = False) -> None:
 def _folded(line: str) -> list[str]:
     return textwrap.wrap(
         line,
-        80,
+        WIDTH,
         subsequent_indent="    ",
         drop_whitespace=True,
         break_long_words=False,

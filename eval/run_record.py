@@ -12,11 +12,12 @@ from typing import Any
 
 from lessons_loop.eval.question_set import QuestionSet
 from lessons_loop.eval.run_folder import RunFolder
-from lessons_loop.eval.runner import RunPlan
+from lessons_loop.eval.runner import MAX_UNJUDGED, RunPlan
 from lessons_loop.eval.sets import measured
 from lessons_loop.eval.setup import Grader
 from lessons_loop.eval.shelf import digest_of
 from lessons_loop.eval.trials import Agent
+from lessons_loop.eval.verdict import MARGIN
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.filter.models import Curated
 from lessons_loop.promote.clock import iso
@@ -61,8 +62,8 @@ class Evaluation:
     questions_folder: str = ""
     store: str = ""
     workers: int = 4
-    margin: float = 0.05
-    max_unjudged: float = 0.2
+    margin: float = MARGIN
+    max_unjudged: float = MAX_UNJUDGED
     reference: bool = True
     """Whether there is a database that sql_result checks ask."""
     quiet: bool = False

@@ -53,8 +53,7 @@ def gradable(found: QuestionSet, *, judge: bool, reference: bool) -> QuestionSet
     """
 
     def graded(one: EvalQuestion) -> bool:
-        asks = any("sql_result" in check for check in one.checks)
-        return (judge or not one.rubric) and (reference or not asks)
+        return (judge or not one.rubric) and (reference or not asks_reference(one))
 
     kept = tuple(one for one in found.questions if graded(one))
     if not kept:
@@ -63,6 +62,11 @@ def gradable(found: QuestionSet, *, judge: bool, reference: bool) -> QuestionSet
             "LESSONS_LLM_MODEL) for rubrics, --reference-db (LESSONS_EVAL_DATABASE) for sql_result"
         )
     return found.model_copy(update={"questions": kept})
+
+
+def asks_reference(question: EvalQuestion) -> bool:
+    """Say whether a check of the question needs the reference database."""
+    return any("sql_result" in check for check in question.checks)
 
 
 def measured(questions: QuestionSet) -> tuple[int, int, int]:
