@@ -146,11 +146,7 @@ def promote(
     Example: lessons promote --review human
     """
     mode = _mode_name(review, auto, unattended)
-    _check_usage(mode, ids or [], reason, supersede)
-    if force and not ids:
-        raise typer.BadParameter("--force goes with ids")
-    if ids and demote_stale:
-        raise typer.BadParameter("--demote-stale looks at all lessons: leave out the ids")
+    _check_usage(mode, ids or [], reason, supersede, force=force, stale=demote_stale)
     name = given_reviewer(reviewer)
     _require_model(mode, llm_url, llm_model)
     _require_terminal(mode)
@@ -160,8 +156,8 @@ def promote(
     place = (store, domain, state_dir, embedding, dry_run)
     flags = GateFlags(*place, dup_threshold, min_users, allow_host, as_json, unattended, name)
     rules = DecayRules(min_hits, min_success_rate, judge_by_tools, max_chance)
-    flags = replace(flags, decay=rules if demote_stale else None, by_tools=judge_by_tools)
-    flags = replace(flags, notify_url=notify_url, proof=proof)
+    decay = rules if demote_stale else None
+    flags = replace(flags, decay=decay, by_tools=judge_by_tools, notify_url=notify_url, proof=proof)
     if ids:
         from lessons_loop.promote.decide_runs import decide_named
 
@@ -188,13 +184,19 @@ def _require_terminal(mode: str) -> None:
         )
 
 
-def _check_usage(mode: str, ids: Sequence[str], reason: str, supersede: str) -> None:
+def _check_usage(
+    mode: str, ids: Sequence[str], reason: str, supersede: str, *, force: bool, stale: bool
+) -> None:
     if not ids and (reason or supersede):
         raise typer.BadParameter("--reason and --supersede go with ids")
     if ids and mode != "none":
         raise typer.BadParameter("with ids you decide: leave out --review, --auto, --unattended")
     if ids:
         given_reason(reason)
+    if force and not ids:
+        raise typer.BadParameter("--force goes with ids")
+    if ids and stale:
+        raise typer.BadParameter("--demote-stale looks at all lessons: leave out the ids")
 
 
 def _require_model(mode: str, url: str, model: str) -> None:
