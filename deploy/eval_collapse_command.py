@@ -126,20 +126,12 @@ def _courses(wish: Collapse, seeded: Path) -> list[list[Round]]:
 
 def _prover(agent: AgentSettings, held_out: Sequence[EvalQuestion]) -> Prover:
     """Return what proves the gate's batches: the questions no chat was about."""
-    from lessons_loop.eval.asking import Asking
-    from lessons_loop.eval.prover import BatchProver, facts_of
+    from lessons_loop.eval.prover import prover_of
     from lessons_loop.eval.question_set import QuestionSet, digest_of
-    from lessons_loop.eval.setup import JudgeSettings, open_agent, open_grader
+    from lessons_loop.eval.setup import JudgeSettings
 
     kept = QuestionSet(domain=DOMAIN, questions=tuple(held_out), digest=digest_of(held_out))
-    asking = Asking(
-        kept,
-        lambda lessons, embedder: open_agent(agent, lessons, None, embedder),
-        open_grader(agent),
-        agent.model,
-        agent.practice,
-    )
-    return BatchProver(asking, facts_of(agent, JudgeSettings()))
+    return prover_of(agent, JudgeSettings(), kept)
 
 
 def _quietly(decide: Decide) -> Decide:

@@ -8,6 +8,7 @@ Not covered: two lessons that say the same: each is measured as doing nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -136,5 +137,4 @@ def judged(asking: Asking, row: Curated, found: Comparison, trials: Sequence[Tri
 
 def counted(found: Sequence[Measured]) -> Mapping[str, int]:
     """Return how many lessons came out how."""
-    words = [one.proof.verdict if one.proof else "unmeasured" for one in found]
-    return {word: words.count(word) for word in dict.fromkeys(words)}
+    return Counter(one.proof.verdict if one.proof else "unmeasured" for one in found)

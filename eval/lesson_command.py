@@ -32,8 +32,8 @@ from lessons_loop.promote.gate_options import Domain
 from lessons_loop.promote.options import AsJson, DryRun, Embedding, StateDir, Store
 
 if TYPE_CHECKING:
+    from lessons_loop.eval.asking import Asking
     from lessons_loop.eval.leave_one_out import Measured
-    from lessons_loop.eval.setup import AgentSettings, JudgeSettings
     from lessons_loop.promote.session import GateSettings
 
 Lessons = Annotated[
@@ -96,12 +96,12 @@ def lesson(
         seconds=agent_seconds,
     ).require()
     judge = JudgeSettings(judge_url.strip(), judge_model.strip(), judge_key.strip())
+    place = _place(store, domain, state_dir, embedding, dry_run)
+    from lessons_loop.eval.prover import asking_of
+
     how = {"runs": runs, "seed": seed, "workers": workers, "max_unjudged": max_unjudged}
-    found = _measured(
-        _place(store, domain, state_dir, embedding, dry_run),
-        list(ids or ()),
-        (agent, judge, questions, how, margin),
-    )
+    asking = asking_of(agent, judge, questions, **how)
+    found = _measured(place, ids or (), asking, margin)
     _show(found, as_json, dry_run)
 
 
@@ -125,17 +125,12 @@ def _place(
 
 
 def _measured(
-    place: GateSettings,
-    ids: Sequence[str],
-    how: tuple[AgentSettings, JudgeSettings, str, dict[str, int | float], float],
+    place: GateSettings, ids: Sequence[str], asking: Asking, margin: float
 ) -> list[Measured]:
     """Measure and store; raise LessonsError. What was measured before an outage is stored."""
     from lessons_loop.eval.leave_one_out import measure
-    from lessons_loop.eval.prover import asking_of
     from lessons_loop.eval.shelf import copied_set
 
-    agent, judge, questions, more, margin = how
-    asking = asking_of(agent, judge, questions, **more)
     lessons = copied_set(place.store, place.domain, place.state, place.embedder)
     keys = [row.key for row in lessons.lessons]
     wanted = [_only(keys, given) for given in ids] or keys

@@ -19,11 +19,11 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from lessons_loop.eval.asking import Asking, KeptTrials, ask, blocks, models_of
+from lessons_loop.eval.asking import Asking, KeptTrials, ask, blocks, graded_only, models_of
 from lessons_loop.eval.baseline_cache import digest_of_facts, keep_baseline, read_baseline
 from lessons_loop.eval.history import HistoryLine, append_history
 from lessons_loop.eval.prover_rules import AFTER, AGAIN, BEFORE, broken, suspects
-from lessons_loop.eval.question_set import questions_folder, read_question_set
+from lessons_loop.eval.question_set import QuestionSet, questions_folder, read_question_set
 from lessons_loop.eval.sets import gradable
 from lessons_loop.eval.setup import AgentSettings, JudgeSettings, NoAgent, open_agent, open_grader
 from lessons_loop.eval.shelf import Shelf, digest_of, known_texts
@@ -181,7 +181,7 @@ class BatchProver:
 
 def share(trials: Sequence[Trial]) -> float:
     """Return the pass rate of the questions proper, 0 to 1."""
-    graded = [one for one in trials if one.grade is not Grade.UNJUDGED and not one.control]
+    graded = [one for one in graded_only(trials) if not one.control]
     passed = sum(one.grade is Grade.PASS for one in graded)
     return round(passed / len(graded), 4) if graded else 0.0
 
@@ -206,26 +206,48 @@ def make_prover(given: str) -> Prover:
     if not (settings.url and settings.model):
         raise NoAgent(NO_AGENT)
     judge = judge_from_environment()
-    asking = asking_of(settings, judge, given)
-    whole = len(read_question_set(questions_folder(given)).questions)
-    if whole - len(asking.questions.questions) > asking.max_unjudged * whole:
+    found = read_question_set(questions_folder(given))
+    prover = prover_of(settings, judge, without_ungradable(found, settings, judge))
+    whole, kept = len(found.questions), len(prover.asking.questions.questions)
+    if whole - kept > prover.asking.max_unjudged * whole:
         raise LessonsError(TOO_FEW)  # a batch is not to pass for want of a database
-    return BatchProver(asking, facts_of(settings, judge))
+    return prover
+
+
+def prover_of(settings: AgentSettings, judge: JudgeSettings, questions: QuestionSet) -> BatchProver:
+    """Return a prover that asks all of these questions; raise LessonsError."""
+    return BatchProver(asking_about(questions, settings, judge), facts_of(settings, judge))
 
 
 def asking_of(settings: AgentSettings, judge: JudgeSettings, given: str, **more: Any) -> Asking:
-    """Return whom to ask; `more` are fields of `Asking`. Raises BadFile, LessonsError.
+    """Return whom to ask what can be graded; raise BadFile, LessonsError.
 
-    Questions nobody could grade are left out, which is told on stderr: a lesson that only such
-    a question recalls would else end the whole measurement as unjudged.
+    `given` names the questions, `more` are fields of `Asking`.
     """
-    questions = read_question_set(questions_folder(given))
+    found = read_question_set(questions_folder(given))
+    return asking_about(without_ungradable(found, settings, judge), settings, judge, **more)
+
+
+def without_ungradable(
+    questions: QuestionSet, settings: AgentSettings, judge: JudgeSettings
+) -> QuestionSet:
+    """Return the questions somebody can grade; those left out are told on stderr.
+
+    A lesson that only such a question recalls would else end the whole measurement as unjudged.
+    """
     kept = gradable(questions, judge=bool(judge.name), reference=settings.reference is not None)
     if left := len(questions.questions) - len(kept.questions):
         said = f"lessons: {many(left, 'question')} left out: no judge, or no database to compare"
         print(f"{said} (LESSONS_LLM_*, LESSONS_EVAL_DATABASE)", file=sys.stderr)
+    return kept
+
+
+def asking_about(
+    questions: QuestionSet, settings: AgentSettings, judge: JudgeSettings, **more: Any
+) -> Asking:
+    """Return whom to ask these questions; `more` are fields of `Asking`. Raises LessonsError."""
     return Asking(
-        kept,
+        questions,
         lambda found, embedder: open_agent(settings, found, None, embedder),
         open_grader(settings, judge),
         settings.model,
