@@ -5,7 +5,7 @@ A script stands in for agent and distiller: this proves the machinery, not the b
 
 from __future__ import annotations
 
-from lessons_loop.deploy.bench_figures import Figure
+from lessons_loop.deploy.bench_figures import Figure, single
 from lessons_loop.deploy.eval_collapse_command import DOMAIN, collapse_figures
 from lessons_loop.eval.question_set import questions_folder, read_question_set
 
@@ -20,10 +20,6 @@ def collapse_bench(rounds: int = 5, most: int | None = None) -> list[Figure]:
     figures = collapse_figures(some, rounds, CHATS, ERROR_RATE, SEED, proof=True)
     changes = [figures[name]["change_points"] for name in ("with_gate", "without_gate")]
     return [
-        _one(f"collapse, {rounds} rounds: with the gate", changes[0], ">= -1.5 points"),
-        _one(f"collapse, {rounds} rounds: without it", changes[1], "falls visibly"),
+        single(f"collapse, {rounds} rounds: with the gate", changes[0], ">= -1.5 points", ""),
+        single(f"collapse, {rounds} rounds: without it", changes[1], "falls visibly", ""),
     ]
-
-
-def _one(name: str, value: float, limit: str) -> Figure:
-    return Figure(name, value, value, value, 1, limit, "")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lessons_loop.deploy.bench_figures import Figure
+from lessons_loop.deploy.bench_figures import Figure, single
 from lessons_loop.eval.pairs import pairs_of
 from lessons_loop.eval.stats import compare, lift_of, smallest_visible_lift
 from lessons_loop.eval.trials import Answer, Arm, Grade, Trial
@@ -116,4 +116,4 @@ def eval_figures(repetitions: int = 100, intervals: int = 1000) -> list[Figure]:
 
 
 def _one(name: str, value: float, runs: int, limit: str) -> Figure:
-    return Figure(name, value, value, value, runs, limit, "")
+    return single(name, value, limit, "", runs)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from lessons_loop.deploy.bench_eval import ERROR_RATES
-from lessons_loop.deploy.bench_figures import Figure
+from lessons_loop.deploy.bench_figures import Figure, single
 from lessons_loop.deploy.eval_setup import DEMO_DOMAIN, DemoParts, demo_parts
 from lessons_loop.eval.question_set import EvalQuestion, questions_folder, read_question_set
 from lessons_loop.eval.run_folder import RunFolder
@@ -52,11 +52,11 @@ def _at(
     questions = read_question_set(questions_folder(DEMO_DOMAIN)).questions[:most]
     arms = (Arm.OFF, Arm.ON, Arm.PLACEBO)
     trials = asked(demo, folder / "arms", questions, arms, runs)
-    yield _lift(f"practice, errors {rate:.0%}: lift", compare(trials), ">= 25 points")
-    p = compare(trials).p
-    yield Figure("  p", p, p, p, runs, "< 0.01", "")
+    found = compare(trials)
+    yield _lift(f"practice, errors {rate:.0%}: lift", found, ">= 25 points")
+    yield single("  p", found.p, "< 0.01", "", runs)
     net = float(compare(trials, control=True).net)
-    yield Figure("  controls: net flips", net, net, net, runs, "0", "")
+    yield single("  controls: net flips", net, "0", "", runs)
     placebo = compare(trials, Arm.PLACEBO)
     yield _lift(f"  placebo, {placebo.verdict}", placebo, "not helpful")
     proper = [one for one in questions if not one.control]
@@ -65,8 +65,7 @@ def _at(
         compare(deal(alike, seed), Arm.OFF_AGAIN, seed=seed).verdict not in ("helps", "harmful")
         for seed in range(repetitions)
     )
-    share = neither / repetitions
-    yield Figure("  A/A: neither", share, share, share, repetitions, ">= 93 of 100", "")
+    yield single("  A/A: neither", neither / repetitions, ">= 93 of 100", "", repetitions)
 
 
 def _lift(name: str, found: Comparison, limit: str) -> Figure:

@@ -22,6 +22,11 @@ class Figure(NamedTuple):
     unit: str = "ms"
 
 
+def single(name: str, value: float, limit: str = "", unit: str = "ms", runs: int = 1) -> Figure:
+    """Return one value that has no spread."""
+    return Figure(name, value, value, value, runs, limit, unit)
+
+
 def spread(
     name: str, values: Sequence[float], limit: str = "", unit: str = "ms", scale: float = 1.0
 ) -> Figure:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lessons_loop.deploy.bench_figures import Figure
+from lessons_loop.deploy.bench_figures import Figure, single
 from lessons_loop.deploy.bench_lessons import DOMAIN, Maker, WordEmbedder, Words
 from lessons_loop.filter.embed import Purpose, Vectors
 from lessons_loop.filter.models import Candidate, Curated, Status
@@ -72,7 +72,7 @@ def _figures(found: dict[str, Any], count: int, curated: int, limit: str) -> lis
         (f"{name}: embedding", found["embedding"], "not counted above", "s"),
         (f"{name}: peak memory", found["megabytes"], MOST_MEGABYTES, "MB"),
     ]
-    return [Figure(title, one, one, one, 1, wanted, unit) for title, one, wanted, unit in rows]
+    return [single(title, one, wanted, unit) for title, one, wanted, unit in rows]
 
 
 def fill(root: Path, curated: int, candidates: int) -> None:

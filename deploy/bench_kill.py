@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from lessons_loop.deploy.bench_figures import Figure
+from lessons_loop.deploy.bench_figures import Figure, single
 from lessons_loop.deploy.bench_gate import put_curated, stage_all
 from lessons_loop.deploy.bench_lessons import DOMAIN, Maker, WordEmbedder
 from lessons_loop.deploy.killing import KillReport, outcome_after_kills
@@ -113,7 +113,7 @@ def kill_figures(kills: int = KILLS) -> list[Figure]:
         found = kills_of(kind, kills)
         other = float(len(found.differences))
         name = f"{kind}: ends that differ after {found.kills} kills"
-        figures.append(Figure(name, other, other, other, found.trials, "none", ""))
+        figures.append(single(name, other, "none", "", found.trials))
     return figures
 
 

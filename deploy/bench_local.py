@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lessons_loop.deploy.bench_figures import Figure, milliseconds
+from lessons_loop.deploy.bench_figures import Figure, milliseconds, single
 from lessons_loop.deploy.bench_store import bench_filter, made_up_lessons, publish_made_up
 from lessons_loop.filter.models import Candidate, Evidence, EvidenceKind
 from lessons_loop.filter.spool import Spool
@@ -73,7 +73,7 @@ def load_figures(size: int = 10_000, runs: int = 5) -> list[Figure]:
     return [
         milliseconds(f"published file read and ready, {size:,} lessons", list(seconds), "<= 2000"),
         Figure("  memory gained", float(low), float(mid), float(high), runs, "<= 60", "MB"),
-        Figure("  file on disk", megabytes, megabytes, megabytes, 1, unit="MB"),
+        single("  file on disk", megabytes, unit="MB"),
     ]
 
 

@@ -26,7 +26,7 @@ import numpy as np
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from lessons_loop.deploy.bench_figures import Figure, spread
+from lessons_loop.deploy.bench_figures import Figure, single, spread
 from lessons_loop.eval.packaged import evaluation_embedder
 from lessons_loop.filter.embed import Embedder, Purpose, Vectors, fingerprint
 from lessons_loop.filter.lessons_filter import Filter
@@ -214,7 +214,7 @@ def compared(name: str, without: Sequence[Sent], given: Sequence[Sent], kind: st
     return [
         spread(f"prefix kept, {name}: per chat", [share([sent]) for sent in ours], unit="%"),
         spread("  without lessons", [share([sent]) for sent in plain], unit="%"),
-        Figure("  all bytes, of that without", low, low, low, len(pairs), ">= 95", "%"),
+        single("  all bytes, of that without", low, ">= 95", "%", len(pairs)),
         *coverage(ours),
     ]
 
@@ -225,4 +225,4 @@ def coverage(given: Sequence[Sent]) -> list[Figure]:
     if not held:
         return []
     low = 100 * sum(held) / len(held)
-    return [Figure("  turns with the best lesson shown", low, low, low, len(held), unit="%")]
+    return [single("  turns with the best lesson shown", low, unit="%", runs=len(held))]
