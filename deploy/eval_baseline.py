@@ -14,14 +14,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import requests
 
 from lessons_loop.deploy.home import Home
 from lessons_loop.deploy.local_store import gate_environment, prepare_store
-from lessons_loop.deploy.openwebui_client import LOOPBACK_NAMES
-from lessons_loop.deploy.processes import Child, StartError, last_line, loopback_session, start
+from lessons_loop.deploy.processes import Child, StartError, last_line, session_for, start
 from lessons_loop.deploy.progress import Stages
 from lessons_loop.deploy.recorder import Endpoint
 from lessons_loop.deploy.sources import Embedding, Models
@@ -120,7 +118,7 @@ class Measuring:
 def eval_environment(models: Models, home: Home, model: str) -> dict[str, str]:
     """Return the settings of the harness's agent on this installation, its key among them."""
     return {
-        "LESSONS_EVAL_URL": models.url + ("/v1" if models.ollama else ""),
+        "LESSONS_EVAL_URL": models.openai_url,
         "LESSONS_EVAL_MODEL": model,
         "LESSONS_EVAL_API_KEY": models.key,
         "LESSONS_EVAL_TOOLS": str(TOOL_FILE),
@@ -131,9 +129,8 @@ def eval_environment(models: Models, home: Home, model: str) -> dict[str, str]:
 
 def only_model(models: Models) -> str:
     """Return the one model that is offered; raise NoBaseline where there are several or none."""
-    url = models.url + ("/v1" if models.ollama else "")
-    local = urlsplit(url).hostname in LOOPBACK_NAMES
-    session = loopback_session() if local else requests.Session()
+    url = models.openai_url
+    session = session_for(url)
     sign = Endpoint(url, "", models.key).sign
     try:
         answer = session.get(

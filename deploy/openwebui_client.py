@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import requests
 
-from lessons_loop.deploy.processes import loopback_session
+from lessons_loop.deploy.processes import session_for
 from lessons_loop.filter.errors import LessonsError
 
 Json = dict[str, Any]
-LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 SWITCHES = {"is_active": "toggle", "is_global": "toggle/global"}
 
 
@@ -36,8 +34,7 @@ class OpenWebUI:
         self.url = url.rstrip("/")
         self.token = token
         self.seconds = seconds
-        local = urlsplit(self.url).hostname in LOOPBACK_NAMES
-        self._session = loopback_session() if local else requests.Session()
+        self._session = session_for(self.url)
 
     def send(
         self, method: str, path: str, body: object = None, *, stream: bool = False

@@ -12,12 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import requests
 
 from lessons_loop.filter.errors import LessonsError
 
 LOOPBACK = "127.0.0.1"
+LOOPBACK_NAMES = (LOOPBACK, "localhost", "::1")
 POLL_SECONDS = 0.2
 STOP_SECONDS = 10.0
 
@@ -108,6 +110,12 @@ def loopback_session() -> requests.Session:
     session = requests.Session()
     session.trust_env = False
     return session
+
+
+def session_for(url: str) -> requests.Session:
+    """Return a session that ignores proxies where the URL is on this machine."""
+    local = urlsplit(url).hostname in LOOPBACK_NAMES
+    return loopback_session() if local else requests.Session()
 
 
 def wait_for_url(child: Child, url: str, seconds: float) -> float:

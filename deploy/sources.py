@@ -30,6 +30,11 @@ class Models:
     practice: bool = False
 
     @property
+    def openai_url(self) -> str:
+        """Where its OpenAI-compatible interface is."""
+        return self.url + ("/v1" if self.ollama else "")
+
+    @property
     def variables(self) -> dict[str, str]:
         """Open WebUI's own settings for it."""
         if self.ollama:
