@@ -21,7 +21,7 @@ from lessons_loop.deploy.browser import Browser, Turn, open_browser
 from lessons_loop.deploy.eval_openwebui_accounts import open_accounts, signed_in_admin
 from lessons_loop.deploy.eval_openwebui_checks import Chosen, choose, require_plugin
 from lessons_loop.deploy.eval_openwebui_read import kept, read_answer
-from lessons_loop.deploy.eval_openwebui_record import Record, ReplayedAgent
+from lessons_loop.deploy.eval_openwebui_record import Record
 from lessons_loop.deploy.install import connect, open_webui_version
 from lessons_loop.deploy.openwebui_client import OpenWebUI, OpenWebUIError
 from lessons_loop.eval.question_set import EvalQuestion
@@ -95,7 +95,7 @@ class OpenWebUIAgent:
             mark = page.received
             turn = await page.say(
                 self.chosen.model,
-                text_of(question.messages[-1].get("content")),
+                str(question.messages[-1]["content"]),
                 None,
                 wait=False,
                 temporary=True,
@@ -126,14 +126,6 @@ class OpenWebUIAgent:
         }
 
 
-def text_of(content: object) -> str:
-    """Return a message's text: a string, or the text parts of one with images."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
-
-
 @contextmanager
 def openwebui_agent(
     target: Target, state: Path, folder: Path | None, arms: Sequence[Arm]
@@ -161,8 +153,3 @@ def _reached(target: Target) -> OpenWebUI:
     except OpenWebUIError as error:
         raise type(error)(str(error).replace("--url", "--openwebui")) from None
     return client
-
-
-def replayed_agent(folder: Path) -> ReplayedAgent:
-    """Return an agent that answers from a run's record; raise LessonsError."""
-    return ReplayedAgent(folder)

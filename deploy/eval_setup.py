@@ -130,9 +130,9 @@ def recorded_source(folder: RunFolder) -> AgentSource:
         lessons: LessonSet | None, into: RunFolder, embedder: Embedder | None
     ) -> Iterator[Agent]:
         if told.get("kind") == "openwebui":
-            from lessons_loop.deploy.eval_openwebui import replayed_agent
+            from lessons_loop.deploy.eval_openwebui_record import ReplayedAgent
 
-            yield replayed_agent(folder.path)
+            yield ReplayedAgent(folder.path)
             return
         with replayed_harness(folder) as agent:
             yield agent

@@ -10,15 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.eval_openwebui import (
-    OpenWebUIAgent,
-    Target,
-    openwebui_agent,
-    replayed_agent,
-)
+from lessons_loop.deploy.eval_openwebui import OpenWebUIAgent, Target, openwebui_agent
 from lessons_loop.deploy.eval_openwebui_accounts import ACCOUNTS, PASSWORD_FILE
 from lessons_loop.deploy.eval_openwebui_checks import Chosen
-from lessons_loop.deploy.eval_openwebui_record import Record
+from lessons_loop.deploy.eval_openwebui_record import Record, ReplayedAgent
 from lessons_loop.deploy.openwebui_client import OpenWebUI, OpenWebUIError
 from lessons_loop.deploy.server import ADMIN_EMAIL
 from lessons_loop.eval.question_set import EvalQuestion
@@ -155,7 +150,7 @@ def test_recorded_run_answers_alike_without_a_server(
     recording = OpenWebUIAgent(agent.accounts, agent.chosen, Record(tmp_path, agent.chosen))
     asked = [(one, arm) for one in (GADGETS, WIDGETS, LATER) for arm in ARMS]
     answers = [recording.answer(one, arm, 3) for one, arm in asked]
-    again = replayed_agent(tmp_path)
+    again = ReplayedAgent(tmp_path)
     assert [again.answer(one, arm, 3) for one, arm in asked] == answers
 
 
