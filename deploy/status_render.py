@@ -11,6 +11,7 @@ from lessons_loop.deploy.doctor_render import beside
 from lessons_loop.deploy.status_facts import DomainStatus, StoreStatus
 from lessons_loop.promote.clock import parse_iso, utc_now
 from lessons_loop.promote.counting import many
+from lessons_loop.promote.proof_summary import ProofSummary
 from lessons_loop.promote.runs import RunLine
 from lessons_loop.promote.showing import plain
 from lessons_loop.promote.summary import LessonRecord
@@ -58,10 +59,9 @@ def domain_lines(domain: DomainStatus, now: datetime) -> list[tuple[str, str]]:
 
 def proof_lines(domain: DomainStatus) -> list[str]:
     """Return what was measured about single lessons; nothing where nothing was."""
-    counts, harmful = domain.proofs.get("counts") or {}, domain.proofs.get("harmful") or []
-    told = ", ".join(f"{count} {word}" for word, count in counts.items())
-    lines = [f"measured: {told}"] if told else []
-    ids = ", ".join(key[:12] for key in harmful)
+    found = ProofSummary.model_validate(domain.proofs)
+    lines = [f"measured: {told}"] if (told := found.told()) else []
+    ids = ", ".join(key[:12] for key in found.harmful)
     return lines + ([f"harmful: {ids}, held by the next run: lessons show ID"] if ids else [])
 
 
