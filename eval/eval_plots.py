@@ -11,10 +11,12 @@ from lessons_loop.eval.svg import (
     HEIGHT,
     LEFT,
     RIGHT,
+    SHARES,
     TOP,
     WIDTH,
     box,
     drawing,
+    share_columns,
     words,
 )
 
@@ -22,10 +24,8 @@ NAME = 118
 """Width of the labels on the left."""
 LINE = 20
 """Height of a row."""
-ARM_WIDTH = 5
 LONGEST = 18
 """Characters of a label that fit."""
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 class Spot(NamedTuple):
@@ -144,11 +144,7 @@ def dumbbells(moves: Sequence[Move], name: str) -> str:
     """Return one row each: a ring where it was, a dot where it is, a line between."""
     room, height = WIDTH - NAME - RIGHT - 8, TOP + LINE * max(len(moves), 1) + BOTTOM
     bottom = height - BOTTOM
-    drawn = []
-    for one in SHARES:
-        x = NAME + room * one
-        drawn.append(f'<path class="grid" d="M{x:.1f} {TOP}V{bottom}"/>')
-        drawn.append(words(x, bottom + 15, f"{one:.0%}", "middle"))
+    drawn = share_columns(NAME, room, bottom)
     for number, move in enumerate(moves):
         y = TOP + LINE * (number + 0.5)
         start, end = NAME + room * move.before, NAME + room * move.after

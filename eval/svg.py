@@ -15,6 +15,7 @@ from typing import NamedTuple
 WIDTH, HEIGHT = 360, 190
 LEFT, RIGHT, TOP, BOTTOM = 38, 10, 12, 26
 TICKS = 4
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 class Bar(NamedTuple):
@@ -99,11 +100,7 @@ def dots(rows: Sequence[Dot], base: float | None, name: str) -> str:
     height = TOP + line * max(len(rows), 1) + BOTTOM
     room = WIDTH - left - RIGHT - 8
     bottom = height - BOTTOM
-    drawn = []
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        x = left + room * share
-        drawn.append(f'<path class="grid" d="M{x:.1f} {TOP}V{bottom}"/>')
-        drawn.append(words(x, bottom + 15, f"{share:.0%}", "middle"))
+    drawn = share_columns(left, room, bottom)
     if base is not None:
         x = left + room * base
         told = f"<title>base rate {base:.0%}</title>"
@@ -135,6 +132,16 @@ def rules(scale: Sequence[float]) -> str:
         rows.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
         rows.append(words(LEFT - 6, y + 4, f"{value:,.0f}", "end"))
     return "".join(rows)
+
+
+def share_columns(left: float, room: float, bottom: float) -> list[str]:
+    """Return the upright lines of a scale of shares with their numbers below."""
+    rows = []
+    for share in SHARES:
+        x = left + room * share
+        rows.append(f'<path class="grid" d="M{x:.1f} {TOP}V{bottom}"/>')
+        rows.append(words(x, bottom + 15, f"{share:.0%}", "middle"))
+    return rows
 
 
 def _y(value: float, scale: Sequence[float]) -> float:
