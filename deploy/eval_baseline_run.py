@@ -20,9 +20,9 @@ from lessons_loop.eval.run_command import evaluate
 from lessons_loop.eval.run_folder import RunFolder
 from lessons_loop.eval.run_record import Evaluation
 from lessons_loop.eval.runner import MAX_UNJUDGED, RunPlan, require_judged
-from lessons_loop.eval.saying import share
 from lessons_loop.eval.setup import AgentSettings, open_grader
 from lessons_loop.eval.shelf import copied_set, known_texts
+from lessons_loop.eval.showing import percent
 from lessons_loop.eval.trials import Arm
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.store import first_line
@@ -77,7 +77,7 @@ def earlier(state: Path) -> str:
 
 def told(kind: str, rates: Mapping[str, float | None], verdict: str) -> str:
     """Return the outcome as one line."""
-    arms = ", ".join(f"{arm} {share(rate)}" for arm, rate in rates.items())
+    arms = ", ".join(f"{arm} {percent(rate)}" for arm, rate in rates.items())
     last = f": {verdict}" if verdict else ""
     return f"measured ({kind}): {arms} of the {DOMAIN} questions pass{last}; `lessons eval history`"
 

@@ -124,16 +124,25 @@ class Report:
         """Return how many trials have no grade, controls and outages included."""
         return sum(one.grade is Grade.UNJUDGED for one in self.trials)
 
+    @property
+    def proper(self) -> list[QuestionRow]:
+        """Return the questions that are no controls."""
+        return [row for row in self.rows if not row.control]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Return on against off of the questions proper, where both have a grade."""
+        return [row.pair for row in self.proper if row.pair]
+
     def flips(self, effect: Effect) -> list[QuestionRow]:
         """Return the questions proper that changed so, those of all runs first."""
-        found = [row for row in self.rows if row.effect is effect and not row.control]
+        found = [row for row in self.proper if row.effect is effect]
         return sorted(found, key=lambda row: not (row.pair and row.pair.consistent))
 
     def parts(self) -> list[Part]:
         """Return the lift on questions that seeds cover and on the others; [] where all are one."""
-        pairs = [row.pair for row in self.rows if row.pair and not row.control]
         named: dict[str, list[Pair]] = {"covered by seeds": [], "not covered": []}
-        for pair in pairs:
+        for pair in self.pairs:
             kept = self.asked.get(pair.question)
             named["covered by seeds" if kept and kept.covered else "not covered"].append(pair)
         if not all(named.values()):
@@ -173,7 +182,7 @@ def read_report(folder: RunFolder, state: Path | None = None) -> Report:
         control_comparisons=tuple(_compared(trials, arms, facts, control=True)),
         rows=tuple(_rows(trials)),
         smallest_lift=_computed_lift(trials, facts) if lift is None else lift,
-        asked=read_asked(folder.path / "questions.json"),
+        asked=read_asked(folder.questions_file),
         history=_history(folder.path.absolute(), facts, state),
     )
 

@@ -37,7 +37,7 @@ def as_json(report: Report) -> dict[str, Any]:
             effect.value: [_question(row) for row in report.flips(effect)]
             for effect in (Effect.BROKEN, Effect.FIXED)
         },
-        "topics": [asdict(row) for row in topic_rows(report.rows)],
+        "topics": [asdict(row) for row in topic_rows(report.pairs)],
         "questions": [_question(row) for row in report.rows],
     }
 

@@ -40,7 +40,7 @@ def _parts(report: Report) -> Iterator[str]:
 
 
 def _header(report: Report) -> str:
-    facts, proper = report.facts, [row for row in report.rows if not row.control]
+    facts, proper = report.facts, report.proper
     topics = len({row.topic for row in proper})
     asked = [
         f"{many(len(proper), 'question')} of {many(topics, 'topic')}, {many(facts.runs, 'run')}",
@@ -105,11 +105,10 @@ def _flips(report: Report) -> Iterator[str]:
     found = report.primary
     if found is None:
         return
-    same = found.questions - len(found.fixed) - len(found.broken)
     yield (
-        f"<section><h2>Flips</h2><p>{len(found.fixed)} fixed, {len(found.broken)} broken, {same} "
-        f"unchanged; {found.passes_anyway} of {found.questions} pass without lessons anyway and "
-        "say nothing about them.</p>"
+        f"<section><h2>Flips</h2><p>{len(found.fixed)} fixed, {len(found.broken)} broken, "
+        f"{found.unchanged} unchanged; {found.passes_anyway} of {found.questions} pass without "
+        "lessons anyway and say nothing about them.</p>"
     )
     rows = [cells for effect in (Effect.BROKEN, Effect.FIXED) for cells in _flipped(report, effect)]
     if rows:

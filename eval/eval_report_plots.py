@@ -20,7 +20,8 @@ from lessons_loop.eval.eval_plots import (
 from lessons_loop.eval.eval_report import Report
 from lessons_loop.eval.history import HistoryLine
 from lessons_loop.eval.page import plot_figure, told
-from lessons_loop.eval.saying import bounds, share
+from lessons_loop.eval.saying import bounds
+from lessons_loop.eval.showing import percent
 from lessons_loop.eval.topics import topic_rows
 from lessons_loop.eval.trials import Arm
 from lessons_loop.promote.showing import plain
@@ -44,7 +45,7 @@ def rates_plot(report: Report) -> str:
     moments = [*map(_moment, before), Moment("this run", tuple(_spots(report.arms)))]
     arms = {spot.kind: None for moment in moments for spot in moment.spots}
     rows = [
-        (moment.label, spot.kind, share(spot.at), bounds(spot.low, spot.high))
+        (moment.label, spot.kind, percent(spot.at), bounds(spot.low, spot.high))
         for moment in moments
         for spot in moment.spots
     ]
@@ -61,21 +62,18 @@ def _moment(line: HistoryLine) -> Moment:
 def _spots(arms: dict[Arm, ArmFigures]) -> Iterator[Spot]:
     for arm, one in arms.items():
         if one.rate is not None:
-            told = f"{arm.value}: {share(one.rate)}, 95 %: {bounds(one.low, one.high)}"
+            told = f"{arm.value}: {percent(one.rate)}, 95 %: {bounds(one.low, one.high)}"
             yield Spot(arm.value, told, one.rate, one.low, one.high)
 
 
 def flips_plot(report: Report) -> str:
     """Return where questions went from off to on."""
-    pairs = [row.pair for row in report.rows if row.pair and not row.control]
-    counts = Counter(
-        (pair.off_passed / pair.off_judged, pair.on_passed / pair.on_judged) for pair in pairs
-    )
+    counts = Counter((pair.off, pair.on) for pair in report.pairs)
     moves = [
-        Move("", f"{count} questions: {share(off)} to {share(on)}", off, on, count)
+        Move("", f"{count} questions: {percent(off)} to {percent(on)}", off, on, count)
         for (off, on), count in sorted(counts.items())
     ]
-    rows = [(share(one.before), share(one.after), one.questions) for one in moves]
+    rows = [(percent(one.before), percent(one.after), one.questions) for one in moves]
     plot = slopes(moves, "questions from off to on", ("off", "on"))
     title = f"Questions, from off to on {_legend(WAYS)}"
     return plot_figure(title, plot, ("passes off", "passes on", "questions"), rows)
@@ -83,18 +81,19 @@ def flips_plot(report: Report) -> str:
 
 def topics_plot(report: Report) -> str:
     """Return the pass rate by topic, without lessons and with them."""
-    topics = topic_rows(report.rows)
+    topics = topic_rows(report.pairs)
     moves = [
         Move(
             plain(one.topic),
-            f"{plain(one.topic)}: {share(one.off)} to {share(one.on)}, {one.questions} questions",
+            f"{plain(one.topic)}: {percent(one.off)} to {percent(one.on)}, "
+            f"{one.questions} questions",
             one.off,
             one.on,
         )
         for one in topics
     ]
     rows = [
-        (one.topic, one.questions, share(one.off), share(one.on), one.fixed, one.broken)
+        (one.topic, one.questions, percent(one.off), percent(one.on), one.fixed, one.broken)
         for one in topics
     ]
     head = ("topic", "questions", "off", "on", "fixed", "broken")

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from lessons_loop.eval.arm_figures import ArmFigures
 from lessons_loop.eval.eval_report import Part, QuestionRow, Report
 from lessons_loop.eval.pairs import Effect
-from lessons_loop.eval.saying import STAND_IN, bounds, few_topics, points, seen, sentence, share
+from lessons_loop.eval.saying import STAND_IN, bounds, few_topics, points, seen, sentence
+from lessons_loop.eval.showing import percent
 from lessons_loop.eval.stats import Comparison
 from lessons_loop.eval.trials import Arm
 from lessons_loop.filter.text import shorten
@@ -23,7 +24,7 @@ FLIPS = 20
 """Flips of a kind that are listed; all are in --json and on the page."""
 FIGURES: Mapping[str, Callable[[ArmFigures], str]] = {
     "passed": lambda one: f"{one.passed} of {one.judged}",
-    "pass rate": lambda one: share(one.rate),
+    "pass rate": lambda one: percent(one.rate),
     "  95 %": lambda one: bounds(one.low, one.high),
     "unjudged": lambda one: str(one.unjudged),
     "tokens in, per answer": lambda one: f"{one.tokens_in:,.0f}",
@@ -54,7 +55,7 @@ def _parts(report: Report) -> Iterator[str]:
 
 
 def _head(report: Report) -> Iterator[str]:
-    facts, proper = report.facts, [row for row in report.rows if not row.control]
+    facts, proper = report.facts, report.proper
     topics = len({row.topic for row in proper})
     asked = f"{many(len(proper), 'question')} of {many(topics, 'topic')}, "
     asked += f"{many(facts.runs, 'run')}, {many(len(report.rows) - len(proper), 'control')}"
@@ -110,10 +111,10 @@ def _flips(report: Report) -> Iterator[str]:
     found = report.primary
     if found is None:
         return
-    same = found.questions - len(found.fixed) - len(found.broken)
     yield from _wrapped(
-        f"flips: {len(found.fixed)} fixed, {len(found.broken)} broken, {same} unchanged; "
-        f"{found.passes_anyway} of {found.questions} pass without lessons anyway"
+        f"flips: {len(found.fixed)} fixed, {len(found.broken)} broken, "
+        f"{found.unchanged} unchanged; {found.passes_anyway} of {found.questions} pass "
+        "without lessons anyway"
     )
     for effect in (Effect.BROKEN, Effect.FIXED):
         yield from _listed(report.flips(effect), effect, report.facts.runs)
@@ -145,9 +146,9 @@ def _controls(report: Report) -> Iterator[str]:
 
 def control_line(found: Comparison) -> str:
     """Return what became of the questions lessons must not touch."""
-    on, off = f"{found.on_arm.value} {share(found.on.rate)}", found.off_arm.value
+    on, off = f"{found.on_arm.value} {percent(found.on.rate)}", found.off_arm.value
     flips = f"{len(found.fixed)} fixed, {len(found.broken)} broken, net {found.net:+d}"
-    return f"{many(found.questions, 'control')}: {off} {share(found.off.rate)}, {on}; {flips}"
+    return f"{many(found.questions, 'control')}: {off} {percent(found.off.rate)}, {on}; {flips}"
 
 
 def _missing(report: Report) -> Iterator[str]:

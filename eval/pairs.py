@@ -41,9 +41,19 @@ class Pair(FrozenModel):
     on_judged: Annotated[int, Field(ge=1)]
 
     @property
+    def off(self) -> float:
+        """Return the pass rate without lessons."""
+        return self.off_passed / self.off_judged
+
+    @property
+    def on(self) -> float:
+        """Return the pass rate with lessons."""
+        return self.on_passed / self.on_judged
+
+    @property
     def difference(self) -> float:
         """Return the rate with lessons less the one without, -1 to 1."""
-        return self.on_passed / self.on_judged - self.off_passed / self.off_judged
+        return self.on - self.off
 
     @property
     def effect(self) -> Effect:

@@ -24,11 +24,6 @@ def points(value: float) -> str:
     return f"{value * 100:+.1f}"
 
 
-def share(value: float | None) -> str:
-    """Return a rate as people read it."""
-    return "-" if value is None else f"{value:.1%}".replace("%", " %")
-
-
 def bounds(low: float, high: float) -> str:
     """Return an interval of rates."""
     return f"{low * 100:.0f} to {high * 100:.0f} %"

@@ -75,6 +75,11 @@ class Comparison(FrozenModel):
     by_topic: bool = True
     """The interval resamples topics; with fewer than six it resamples questions."""
 
+    @property
+    def unchanged(self) -> int:
+        """Return how many questions did not flip."""
+        return self.questions - len(self.fixed) - len(self.broken)
+
 
 def compare(
     trials: Sequence[Trial],

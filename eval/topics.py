@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lessons_loop.eval.eval_report import QuestionRow
 from lessons_loop.eval.pairs import Effect, Pair
 
 
@@ -21,19 +20,18 @@ class TopicRow:
     broken: int
 
 
-def topic_rows(rows: Sequence[QuestionRow]) -> list[TopicRow]:
-    """Return the topics of the questions proper, the worst lift first."""
+def topic_rows(pairs: Iterable[Pair]) -> list[TopicRow]:
+    """Return the topics of the pairs, the worst lift first."""
     groups: dict[str, list[Pair]] = {}
-    for row in rows:
-        if row.pair and not row.control:
-            groups.setdefault(row.topic, []).append(row.pair)
-    found = [_topic(name, pairs) for name, pairs in groups.items()]
+    for pair in pairs:
+        groups.setdefault(pair.topic, []).append(pair)
+    found = [_topic(name, mine) for name, mine in groups.items()]
     return sorted(found, key=lambda one: (one.on - one.off, one.topic))
 
 
 def _topic(name: str, pairs: Sequence[Pair]) -> TopicRow:
     effects = [pair.effect for pair in pairs]
-    off = sum(pair.off_passed / pair.off_judged for pair in pairs) / len(pairs)
-    on = sum(pair.on_passed / pair.on_judged for pair in pairs) / len(pairs)
+    off = sum(pair.off for pair in pairs) / len(pairs)
+    on = sum(pair.on for pair in pairs) / len(pairs)
     counts = effects.count(Effect.FIXED), effects.count(Effect.BROKEN)
     return TopicRow(name, len(pairs), round(off, 4), round(on, 4), *counts)
