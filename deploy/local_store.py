@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lessons_loop.deploy.home import Home
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from lessons_loop.deploy.local import Options
 
 STORE_SECONDS = 240.0
+TOOL_FILE = Path(__file__).resolve().parent / "demo" / "sql_tool.py"
+"""What asks the demo database, as an admin pastes it into Open WebUI."""
 
 
 def gate_environment(
