@@ -110,6 +110,7 @@ def _wish(
     options: RunOptions, parts: Parts, places: Places, questions: QuestionSet, *, quiet: bool
 ) -> Evaluation:
     judge = options.judging()
+    recorded = options.recorded()
     own = parts.lessons is not None or not parts.source.recalls
     plan = RunPlan(questions, parse_arms(options.arms, lessons=own), options.runs, options.seed)
     return Evaluation(
@@ -120,9 +121,9 @@ def _wish(
         lessons=parts.lessons,
         embedder=parts.embedder,
         folder=RunFolder(parts.folder),
-        command=options.recorded() | ({"replay": str(places.replay)} if places.replay else {}),
+        command=recorded | ({"replay": str(places.replay)} if places.replay else {}),
         questions_folder=options.questions,
-        store="" if options.demo else options.recorded()["store"],
+        store="" if options.demo else recorded["store"],
         workers=options.workers,
         margin=options.margin,
         max_unjudged=options.max_unjudged,
