@@ -57,6 +57,16 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo database, for every test that only reads it."""
+    from lessons_loop.deploy.demo.data import build_database
+
+    path = tmp_path_factory.mktemp("demo") / "demo.sqlite"
+    build_database(path)
+    return path
+
+
+@pytest.fixture(scope="session")
 def chroma_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One real Chroma server for every test that leaves it running."""
     from support.chroma_server import ChromaServer

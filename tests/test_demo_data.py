@@ -4,8 +4,6 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
 from lessons_loop.deploy.demo.data import DATA_DATE, build_database, day_key
 
 
@@ -17,13 +15,6 @@ def rows(path: Path, sql: str) -> list[tuple[object, ...]]:
 def dump(path: Path) -> list[str]:
     with closing(sqlite3.connect(path)) as connection:
         return list(connection.iterdump())
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("demo") / "demo.db"
-    build_database(path)
-    return path
 
 
 def test_same_seed_same_rows(database: Path, tmp_path: Path) -> None:

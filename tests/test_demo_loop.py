@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lessons_loop.deploy.demo.data import build_database
 from lessons_loop.filter.distill import Origin, Outcome, build_messages, read_reply, skip_reason
 from lessons_loop.filter.inject import block
 from lessons_loop.filter.llm import HttpModel
@@ -32,10 +32,8 @@ FIXES = [
 
 
 @pytest.fixture(scope="module")
-def tool(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    path = tmp_path_factory.mktemp("demo") / "demo.db"
-    build_database(path)
-    return load_tool(path)
+def tool(database: Path) -> Any:
+    return load_tool(database)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ import requests
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.deploy.demo.data import build_database
 from lessons_loop.deploy.demo.practice_classes import PracticeClass, classes
 from lessons_loop.deploy.demo.practice_model import main
 from lessons_loop.deploy.demo.practice_options import PracticeOptions, errs, wrong_result
@@ -30,10 +29,8 @@ HOURS = "How many operating hours did machine SN-004711 run in the trailing 12 m
 
 
 @pytest.fixture(scope="module")
-def tool(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    path = tmp_path_factory.mktemp("demo") / "demo.db"
-    build_database(path)
-    return load_tool(path)
+def tool(database: Path) -> Any:
+    return load_tool(database)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from lessons_loop.deploy.demo.data import build_database
 from lessons_loop.deploy.demo.sql_tool import open_read_only
 from support.demo import call_tool, load_tool
 
@@ -20,13 +19,6 @@ HOURS = (
     " JOIN telemetry_hours t ON t.machine_id = m.machine_id"
     " AND t.day_key BETWEEN 20251101 AND 20261031 WHERE m.serial_key = 'SN-004711' LIMIT 1"
 )
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("demo") / "demo.db"
-    build_database(path)
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -30,6 +29,7 @@ from lessons_loop.eval.trials import Arm, ToolCall, Trial
 from lessons_loop.promote.hidden import find_hidden
 from support.commands import run_here
 from support.grading import many, run_on_disk, settings, trials_of
+from support.pages import Tags
 
 HOSTILE = "<script>alert(1)</script> & \"q\" '\u202e' </title><img src=x onerror=y> \x1b[31m "
 SECRET = "sk-proj-" + "obviouslyfake0123456789" * 2
@@ -39,20 +39,6 @@ HELPED = [
     *many(2, start=30, off="+++", on="-+-"),
     *many(4, start=40, control=True, off="+++", on="+++"),
 ]
-
-
-class Tags(HTMLParser):
-    """Collects what a browser would make of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
 
 
 def expecting(trials: list[Trial], *, more: int = 0) -> dict[str, object]:

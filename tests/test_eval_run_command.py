@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.demo.data import build_database
 from lessons_loop.eval.history import read_history
 from lessons_loop.eval.trials import Arm, Grade
 from support.commands import run_here
@@ -26,13 +25,6 @@ from support.judging import EmbeddingServer
 
 FIXTURE = Path(__file__).parent / "fixtures" / "eval" / "recorded-run"
 KEY = "sk-obviously-fake-0123456789abcdef"
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("demo") / "demo.sqlite"
-    build_database(path)
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.demo.data import build_database
 from lessons_loop.eval.trials import Grade
 from support.commands import run_here
 from support.evaluating_runs import (
@@ -23,13 +22,6 @@ from support.evaluating_runs import (
     question_folder,
     trials_in,
 )
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("demo") / "demo.sqlite"
-    build_database(path)
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lessons_loop.deploy.demo.data import build_database
 from lessons_loop.deploy.demo.practice_chat import SELF
 from lessons_loop.deploy.demo.practice_options import PracticeOptions
 from lessons_loop.deploy.demo_run import FIRST, SECOND
@@ -39,13 +38,6 @@ CLOSEST = 0.85
 """Cosine to a trigger, a text or another known question that no question reaches (0.82 is most)."""
 SHARED = 0.5
 """Words in common over all words of both, likewise (0.39 is most)."""
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("demo") / "demo.db"
-    build_database(path)
-    return path
 
 
 @pytest.fixture(scope="module")

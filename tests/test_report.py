@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -24,23 +23,10 @@ from support.commands import run_here
 from support.forgetting import ANNA, fill
 from support.gate import HUMAN, candidate, flags, gate, promotion, retirement
 from support.judging import EmbeddingServer
+from support.pages import Tags
 
 HOSTILE = "Use <script>alert(1)</script> & \"quotes\" '\u202e' </title><img src=x onerror=y> now."
 NOW = parse_iso("2026-11-30T00:00:00Z")
-
-
-class Tags(HTMLParser):
-    """Collects what a browser would make of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
 
 
 @pytest.fixture

