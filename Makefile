@@ -3,6 +3,7 @@
 #   make run     a real Open WebUI with everything installed     make demo    the loop as a story
 #   make test    the whole suite                                 make check   lint, types, contracts
 #   make test-browser   what people see, in a real Chromium      make bench   the figures
+#   make test-deploy    Kubernetes files, proxy, many workers    make bench-load    fifty open chats
 #   make eval    whether lessons help, in a real Open WebUI: a verdict and a page
 #
 # TORCH: which torch to install, first and alone (a CPU build is enough; elsewhere e.g.
@@ -20,7 +21,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet
 PARTS := filter promote seeds eval deploy
 
-.PHONY: run demo eval test test-browser chromium check bench bundle types clean
+.PHONY: run demo eval test test-browser chromium test-deploy deploy-tools bench-load check bench bundle types clean
 .DEFAULT_GOAL := check
 
 $(BIN)/python:
@@ -53,9 +54,16 @@ eval: $(VENV)/.demo
 	@$(BIN)/lessons eval demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not e2e and not browser" $(ARGS)
-	LESSONS_BUNDLE=1 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not e2e and not browser" $(ARGS)
+	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not e2e and not browser and not deploy" $(ARGS)
+	LESSONS_BUNDLE=1 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not e2e and not browser and not deploy" $(ARGS)
 	$(BIN)/python -m pytest -q -m e2e $(ARGS)
+
+# Manifests, policy proxy, images, many workers and upgrades: real nginx, real Chroma, real Open WebUI.
+test-deploy: $(VENV)/.dev deploy-tools
+	$(BIN)/python -m pytest -q -m deploy $(ARGS)
+
+deploy-tools:
+	@deploy/tools.sh
 
 # Screenshots of every scene are kept in build/screenshots.
 test-browser: $(VENV)/.dev chromium
@@ -89,6 +97,10 @@ bundle: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m lessons_loop.deploy.bench $(ARGS)
+
+# Three minutes a series; ARGS='--seconds 20': what the tests run.
+bench-load: $(VENV)/.dev deploy-tools
+	$(BIN)/python -m lessons_loop.deploy.bench_load $(ARGS)
 
 clean:
 	rm -rf $(VENV) .cache .run build *.egg-info
