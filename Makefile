@@ -21,7 +21,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet
 PARTS := filter promote seeds eval deploy
 
-.PHONY: run demo eval test test-browser chromium test-deploy deploy-tools bench-load check bench bundle types clean
+.PHONY: run demo eval test test-browser chromium test-deploy deploy-tools render bench-load check bench bundle types clean
 .DEFAULT_GOAL := check
 
 $(BIN)/python:
@@ -64,6 +64,12 @@ test-deploy: $(VENV)/.dev deploy-tools
 
 deploy-tools:
 	@deploy/tools.sh
+
+# What `kubectl apply -k` sends, committed so that a review sees it; after any change below deploy/base or deploy/overlays.
+render: deploy-tools
+	@for layer in base overlays/small overlays/production; do \
+		kubectl kustomize deploy/$$layer >deploy/rendered/.tmp && mv deploy/rendered/.tmp deploy/rendered/$${layer##*/}.yaml \
+			|| { rm -f deploy/rendered/.tmp; exit 1; }; done
 
 # Screenshots of every scene are kept in build/screenshots.
 test-browser: $(VENV)/.dev chromium
