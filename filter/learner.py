@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lessons_loop.filter.alerts import Alerts, lessons_log
+from lessons_loop.filter.attempts import Attempts
 from lessons_loop.filter.distill import Origin, distill, skip_reason
 from lessons_loop.filter.errors import ModelError, StoreError, StoreUnreachable
 from lessons_loop.filter.events import Usage, tally_of
@@ -28,7 +29,7 @@ from lessons_loop.filter.text import digest, scrub, shorten, user_reference
 from lessons_loop.filter.tools_end import how_tools_ended
 from lessons_loop.filter.transcript import Turn, read_transcript
 from lessons_loop.filter.valves import LessonsValves
-from lessons_loop.filter.worker import DailyCaps, Pause, Seen, Worker, in_daemon_thread
+from lessons_loop.filter.worker import Pause, Seen, Worker, in_daemon_thread
 
 DISTILL_SECONDS_LIMIT = 600
 """Longest time one distillation may hold its place in the queue, whatever the valve says."""
@@ -61,7 +62,8 @@ class Learner:
 
     def __init__(self, spool: Spool, worker: Worker, alerts: Alerts) -> None:
         self.spool, self.worker, self.alerts = spool, worker, alerts
-        self.seen, self.caps = Seen(), DailyCaps()
+        self.seen = Seen()
+        self.attempts = Attempts(spool.paths.root / "attempts.sqlite", alerts)
         self.counts: Counter[str] = Counter()
         self._salt: bytes | None = None
         self._draining = False
@@ -143,9 +145,8 @@ class Learner:
     async def _distill(self, exchange: Exchange, valves: LessonsValves) -> None:
         turns, reason = await asyncio.to_thread(read_and_check, exchange, valves)
         caps = (valves.distill_daily_cap, valves.distill_user_daily_cap)
-        if not reason and not self.caps.take(exchange.user, *caps):
-            reason = "daily-cap"
-        if reason:
+        who = (exchange.message, exchange.user)
+        if reason := reason or await self.attempts.refused(*who, *caps):
             self._count(f"skipped:{reason}", valves)
             return
         try:

@@ -7,21 +7,18 @@ also keeps a repeat from becoming a row: one thumb is one `created` and several 
 from __future__ import annotations
 
 import datetime
-import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from lessons_loop.filter.errors import StoreError
 from lessons_loop.filter.events import Rating
-from lessons_loop.filter.store import first_line
+from lessons_loop.filter.register import writing_register
 
 _RATINGS_TABLE = """
 create table if not exists ratings
   (feedback text primary key, user text not null, row text not null) without rowid;
 """
-BUSY_SECONDS = 5.0
 RATING_MOMENT = "%Y-%m-%dT%H:%M:%S.%fZ"
 """Finer than other events: two changes of mind may fall into one second."""
 
@@ -80,23 +77,9 @@ class RatingRegister:
         values = (feedback, rating.user_ref, rating.model_dump_json())
         found.execute("insert or replace into ratings values (?, ?, ?)", values)
 
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self) -> AbstractContextManager[sqlite3.Connection]:
         """Hold the register alone; what the block appended but could not note comes again."""
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            opened = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
-            with closing(opened) as found:
-                found.execute("begin immediate")
-                found.execute(_RATINGS_TABLE)
-                yield found
-                found.execute("commit")
-        except (sqlite3.Error, OSError) as error:
-            damaged = type(error) is sqlite3.DatabaseError  # locked or full is a subclass
-            hint = "; delete it, thumbs are noted anew" if damaged else ""
-            raise StoreError(f"{self.path} cannot be used: {first_line(error)}{hint}") from None
+        return writing_register(self.path, _RATINGS_TABLE, "delete it, thumbs are noted anew")
 
 
 def noted(found: sqlite3.Connection, feedback: str) -> Rating | None:

@@ -12,11 +12,11 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from lessons_loop.filter.errors import StoreError
+from lessons_loop.filter.errors import StoreError, StoreLocked
 from lessons_loop.filter.events import Rating, Tally, Usage
 from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.store import (
@@ -25,6 +25,7 @@ from lessons_loop.filter.store import (
     StorePaths,
     append_records,
     collection_names,
+    file_lock,
     first_line,
     staging_session,
 )
@@ -108,9 +109,13 @@ class Spool:
     def drain(self, seconds: float = 5.0, most: int | None = None) -> int:
         """Move what waits, the oldest `most` of it, into staging; return how many records.
 
-        Raises StoreError (StoreLocked, StoreDamaged, StoreUnreachable, StoreMissing) and
-        leaves in place what was not stored.
+        0 where another worker is still at it after `seconds`. Raises StoreError (StoreLocked,
+        StoreDamaged, StoreUnreachable, StoreMissing) and leaves in place what was not stored.
         """
+        with drained_alone(self.paths.root / "spool.lock", seconds) as alone:
+            return self._drain(seconds, most) if alone else 0
+
+    def _drain(self, seconds: float, most: int | None) -> int:
         moved, refused = 0, dict[str, StoreError]()
         try:
             files = list(spooled(self.paths.spool))[:most]
@@ -151,6 +156,23 @@ class Spool:
             write_spooled(folder, collection, record)
         except OSError as error:
             raise StoreError(f"{folder} cannot be written: {first_line(error)}") from None
+
+
+@contextmanager
+def drained_alone(lock: Path, seconds: float) -> Iterator[bool]:
+    """Yield whether nobody else empties the spool: three workers would send each record thrice.
+
+    Also where the lock cannot be made: on a full disk emptying is what makes room.
+    """
+    with ExitStack() as held:
+        try:
+            held.enter_context(file_lock(lock, seconds))
+        except StoreLocked:
+            yield False
+            return
+        except StoreError:
+            pass
+        yield True
 
 
 def spooled(folder: Path) -> Iterator[Path]:

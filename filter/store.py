@@ -3,12 +3,12 @@
 Layout of a store folder (one machine):
 
     published/<domain>.lessons   one file per domain, written by the gate, read by recall
-    spool/                       records waiting for staging, one fsynced file each
+    spool/  spool.lock           records waiting for staging, one fsynced file each
     staging/  staging.lock  staging.open     Chroma folder, its lock, the crash marker
     gate/     gate.lock          curated and archive (Chroma) and their lock: the gate's alone
     state/                       ledger, journal, payloads, snapshots: the gate's alone
     salt                         key for user references
-    ratings.sqlite               which thumbs were noted, hashes only: the rating plugin's
+    ratings.sqlite  attempts.sqlite      thumbs noted, answers distilled: hashes only
 
 Two processes must never both hold an embedded Chroma client on one folder (vectors are
 lost without an error), so staging is opened only in short sessions under its file lock.

@@ -146,7 +146,7 @@ class LessonsValves(LenientModel):
     )
     distill_daily_cap: int = Field(
         default=500,
-        description="Most distillations per day and process; 0 switches distilling off.",
+        description="Most distillations per day and machine; 0 switches distilling off.",
     )
     distill_user_daily_cap: int = Field(
         default=50, description="Most distillations per day and user; 0 switches distilling off."

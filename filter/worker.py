@@ -138,7 +138,7 @@ class DailyCaps:
 class Pause:
     """How long something that keeps failing is left alone: doubling, up to a limit."""
 
-    def __init__(self, first: float = 10.0, longest: float = 60.0) -> None:
+    def __init__(self, first: float = 5.0, longest: float = 15.0) -> None:
         self.first, self.longest = first, longest
         self.length, self.until = 0.0, 0.0
 

@@ -184,6 +184,42 @@ def test_file_two_workers_set_aside_stops_neither(spool):
     assert len(rows(spool.paths, "sql-lessons-candidates")["ids"]) == 3
 
 
+SEND = """
+import sys
+from pathlib import Path
+from lessons_loop.filter.spool import Spool
+from lessons_loop.filter.store import StorePaths
+class Sink:
+    def store(self, rows, seconds):
+        for records in rows.values():
+            for record in records:
+                print(record.id)
+        return {}
+Spool(StorePaths(Path(sys.argv[1])), Sink()).drain(60)
+"""
+
+
+def test_three_workers_send_each_record_once(spool):
+    spool.append_candidates([candidate(n) for n in range(200)])
+    command = [sys.executable, "-c", SEND, str(spool.paths.root)]
+    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    sent = [line for one in workers for line in one.communicate(timeout=120)[0].splitlines()]
+    assert len(sent) == len(set(sent)) == 200 and spool.waiting() == 0
+
+
+def test_spool_another_worker_empties_is_left_to_it(spool):
+    spool.append_candidates([candidate(1)])
+    with file_lock(spool.paths.root / "spool.lock", 1):
+        assert spool.drain(0.1) == 0
+    assert spool.drain() == 1
+
+
+def test_spool_is_emptied_where_no_lock_can_be_made(spool):
+    spool.append_candidates([candidate(1)])
+    (spool.paths.root / "spool.lock").mkdir()
+    assert spool.drain() == 1
+
+
 class ClosingSink:
     """Takes a batch while the store is being changed."""
 

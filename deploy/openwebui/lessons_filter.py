@@ -2,10 +2,11 @@
 title: Lessons Loop
 author: lessons-loop
 version: 0.1.0
+schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 2b2966a7d9a096844e6ce727c4ced44b8507fa2963ef357894754e363ea3af94
+source_digest: 5b288cfe2f6a9cd2961284a521eef69fac0077355aadb26fb436d3c0b4f81563
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
@@ -68,8 +69,10 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
+    SerializerFunctionWrapHandler,
     TypeAdapter,
     ValidationError,
+    model_serializer,
     model_validator,
 )
 from urllib3.exceptions import HTTPError
@@ -128,6 +131,10 @@ class StoreLocked(StoreError):
 
 class StoreDamaged(StoreError):
     """The store's files cannot be trusted; nothing was written."""
+
+
+class StoreNewer(StoreError):
+    """The store was written by a later release; nothing of it was changed."""
 
 
 class EmbeddingMismatch(StoreError):
@@ -1266,7 +1273,59 @@ def fingerprint(embedder: Embedder) -> Fingerprint:
 
 
 # ------------------------------------------------------------------------------
+# filter/schema.py: The schema of what is stored: which release may read it, which may write it. One number a store.
+
+
+SCHEMA = 2
+FIRST_SCHEMA = 1
+"""Of stores that do not say: they are older than the number."""
+HEADER_FIELD = "schema_version"
+MARK_FIELD = "schema"
+"""Of every other collection: a gate of schema 1 takes what has the first for curated."""
+PUBLISHED_READER = 1
+"""The published file leaves out what recall does not need: plugins of schema 1 read it."""
+
+
+def schema_of(found: Mapping[str, Any] | None) -> int:
+    """Return the schema that metadata name; FIRST_SCHEMA where they name none."""
+    named = found or {}
+    return whole_number(named.get(HEADER_FIELD, named.get(MARK_FIELD)), FIRST_SCHEMA)
+
+
+def reader_of(found: Mapping[str, Any] | None) -> int:
+    """Return the schema a reader has to know at least."""
+    return whole_number((found or {}).get("min_reader"), schema_of(found))
+
+
+def whole_number(value: object, otherwise: int) -> int:
+    """Return a number as it stands in metadata, which anybody may have written."""
+    return value if type(value) is int else otherwise
+
+
+def refuse_unreadable(found: Mapping[str, Any] | None, what: str) -> None:
+    """Raise StoreNewer where recall of this release cannot read it."""
+    if reader_of(found) > SCHEMA:
+        raise StoreNewer(
+            f"{what} has schema {schema_of(found)}, this plugin knows {SCHEMA}: "
+            "install the plugin of the release that wrote it"
+        )
+
+
+def refuse_newer(found: Mapping[str, Any] | None, what: str) -> None:
+    """Raise StoreNewer where a gate of this release would lose something."""
+    if schema_of(found) > SCHEMA:
+        raise StoreNewer(
+            f"{what} has schema {schema_of(found)}, this release knows {SCHEMA}: "
+            "upgrade lessons-loop here, or the image it runs from"
+        )
+
+
+# ------------------------------------------------------------------------------
 # filter/server_session.py: The HTTP side of a lesson store's client: every answer bounded in time and size.
+
+
+POLICY_PROXY = b"the policy proxy refuses"
+"""What `deploy/base/nginx.conf` says with each 403."""
 
 
 class BoundedSession:
@@ -1327,12 +1386,18 @@ def read_bounded(chunks: Iterator[bytes], seconds: float, limit: int) -> bytes:
 
 def refuse_failure(status: int, body: bytes) -> None:
     """Raise StoreUnreachable for a status that Chroma itself would not have explained."""
+    if status == 403 and POLICY_PROXY in body:
+        raise StoreUnreachable(
+            "the policy proxy refuses this (HTTP 403): through its address curated is read and "
+            "staging added to, nothing else; gate, desk and doctor need Chroma's own address"
+        )
     if status in (401, 403):
         raise StoreUnreachable(
             f"the server refuses access (HTTP {status}): check `chroma_token` "
             "(LESSONS_CHROMA_TOKEN) and what it may do"
         )
-    if status in (408, 429) or (status >= 500 and not body.lstrip().startswith(b"{")):
+    between = status in (408, 429, 502, 503, 504)  # proxies say these, some of them in JSON
+    if between or (status >= 500 and not body.lstrip().startswith(b"{")):
         raise StoreUnreachable(f"the server answers HTTP {status}")
     if 300 <= status < 400:
         raise StoreUnreachable(f"the server answers with a redirect (HTTP {status}): set that one")
@@ -1917,6 +1982,10 @@ class Candidate(FrozenModel):
     at: Moment
     """When it was staged, ISO 8601, UTC."""
 
+    @model_serializer(mode="wrap")
+    def _as_schema_1_where_it_can(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_empty(whole(self), "seal")
+
     @property
     def id(self) -> str:
         """Key plus hash of the message: seeing a lesson again is another row."""
@@ -1969,6 +2038,10 @@ class Curated(FrozenModel):
     proof: Annotated[str, Field(max_length=2000), STORABLE] = ""
     """What an evaluation measured about it, as JSON; written by the gate alone."""
 
+    @model_serializer(mode="wrap")
+    def _as_schema_1_where_it_can(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_empty(whole(self), "proof")
+
     @property
     def key(self) -> str:
         """The lesson's key, the row's id."""
@@ -1987,6 +2060,17 @@ class Curated(FrozenModel):
         if found.key != record.id:
             raise InvalidLesson("id: does not belong to this content")
         return found
+
+
+def without_empty(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    """Leave a field out that a later schema brought, where it says nothing: see `schema.py`."""
+    if fields.get(name) == "":
+        del fields[name]
+    return fields
+
+
+CURATED_FIELDS = frozenset((*Lesson.model_fields, *Curated.model_fields)) - {"lesson", "text"}
+"""Names of a curated row's metadata."""
 
 
 def lesson_metadata(lesson: Lesson) -> Metadata:
@@ -2136,7 +2220,7 @@ class DailyCaps:
 class Pause:
     """How long something that keeps failing is left alone: doubling, up to a limit."""
 
-    def __init__(self, first: float = 10.0, longest: float = 60.0) -> None:
+    def __init__(self, first: float = 5.0, longest: float = 15.0) -> None:
         self.first, self.longest = first, longest
         self.length, self.until = 0.0, 0.0
 
@@ -3298,6 +3382,9 @@ class PublishedHeader(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     format: str = PUBLISHED_FORMAT
+    schema_version: int = FIRST_SCHEMA
+    min_reader: int = FIRST_SCHEMA
+    """The schema a plugin has to know at least."""
     domain: str
     rev: int
     count: int
@@ -3328,7 +3415,7 @@ class PublishedSet(NamedTuple):
     @property
     def lessons(self) -> tuple[Curated, ...]:
         """Return the lessons themselves."""
-        return tuple(Curated.model_validate_json(line) for line in self.lines)
+        return tuple(map(published_lesson, self.lines))
 
 
 def read_published(path: Path) -> PublishedSet | None:
@@ -3340,19 +3427,27 @@ def read_published(path: Path) -> PublishedSet | None:
         return None
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from None
+    return parse_published(path, parse_header(path, head), body)
+
+
+def parse_header(path: Path, line: bytes) -> PublishedHeader:
+    """Return the header that line 1 is; raise StoreNewer, StoreDamaged, StoreError."""
     try:
-        header = PublishedHeader.model_validate_json(head)
-    except ValidationError:
+        found = json.loads(line)
+        refuse_unreadable(found if isinstance(found, dict) else {}, str(path))
+        header = PublishedHeader.model_validate(found)
+    except (ValueError, RecursionError):
         raise StoreDamaged(f"{path} has no readable header: run `lessons publish`") from None
-    return parse_published(path, header, body)
+    if header.format != PUBLISHED_FORMAT:
+        raise StoreError(
+            f"{path} has format {header.format}, this release reads {PUBLISHED_FORMAT}: "
+            "upgrade the older of the two"
+        )
+    return header
 
 
 def parse_published(path: Path, header: PublishedHeader, body: bytes) -> PublishedSet:
     """Check the body against its header and return it in memory."""
-    if header.format != PUBLISHED_FORMAT:
-        raise StoreError(
-            f"{path} has format {header.format}, this release reads {PUBLISHED_FORMAT}"
-        )
     if hashlib.sha256(body).hexdigest() != header.sha256:
         raise StoreDamaged(f"{path} does not match its own hash: run `lessons publish`")
     lines = tuple(body[: header.lessons_bytes].splitlines())
@@ -3375,8 +3470,25 @@ def parse_published(path: Path, header: PublishedHeader, body: bytes) -> Publish
 
 def key_and_words(line: bytes) -> tuple[str, str]:
     """Return a lesson's key and the words it is found by; raise ValueError."""
-    lesson = Curated.model_validate_json(line).lesson
+    lesson = published_lesson(line).lesson
     return lesson.key, lesson.searched_text
+
+
+def published_lesson(line: bytes) -> Curated:
+    """Return a line's lesson; fields of a later release are left out; raise ValueError."""
+    try:
+        return Curated.model_validate_json(line)
+    except ValidationError:
+        return Curated.model_validate_json(json.dumps(known_fields(json.loads(line))))
+
+
+def known_fields(found: Any) -> dict[str, Any]:
+    """Return of a published line what this release knows; raise ValueError."""
+    if not isinstance(found, dict) or not isinstance(found.get("lesson"), dict):
+        raise ValueError("no lesson")
+    lesson = {name: value for name, value in found["lesson"].items() if name in Lesson.model_fields}
+    own = {name: value for name, value in found.items() if name in Curated.model_fields}
+    return own | {"lesson": lesson}
 
 
 # ------------------------------------------------------------------------------
@@ -3531,7 +3643,7 @@ class LessonsValves(LenientModel):
     )
     distill_daily_cap: int = Field(
         default=500,
-        description="Most distillations per day and process; 0 switches distilling off.",
+        description="Most distillations per day and machine; 0 switches distilling off.",
     )
     distill_user_daily_cap: int = Field(
         default=50, description="Most distillations per day and user; 0 switches distilling off."
@@ -4433,15 +4545,11 @@ def tokens(text: str) -> int:
 # filter/server_rows.py: Rows of a curated collection as recall holds them: checked, vectors made unit, joined.
 
 
-CURATED_SCHEMA = 1
-
-
 class CuratedHeader(BaseModel):
     """What recall needs of curated's collection metadata."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    schema_version: int = CURATED_SCHEMA
     domain: str
     rev: int
     embedding: str = ""
@@ -4475,17 +4583,13 @@ class CuratedHeader(BaseModel):
 
 
 def read_header(metadata: object, what: str) -> CuratedHeader:
-    """Return the header in a collection's metadata; raise StoreError."""
+    """Return the header in a collection's metadata; raise StoreError, StoreNewer."""
+    found = metadata if isinstance(metadata, Mapping) else {}
+    refuse_unreadable(found, what)
     try:
-        header = CuratedHeader.model_validate(metadata or {})
+        return CuratedHeader.model_validate(found)
     except ValidationError:
         raise StoreError(f"{what} was not made by `lessons init`") from None
-    if header.schema_version > CURATED_SCHEMA:
-        raise StoreError(
-            f"{what} has schema {header.schema_version}, this plugin knows {CURATED_SCHEMA}: "
-            "upgrade it"
-        )
-    return header
 
 
 class Page(NamedTuple):
@@ -4522,10 +4626,14 @@ def read_page(page: Any, domain: str, dimension: int) -> Page:
 
 
 def read_row(id_: str, document: Any, metadata: Any, domain: str) -> Curated | None:
-    """Return a row as a lesson, None when it is none of this domain."""
+    """Return a row as a lesson, None when it is none of this domain.
+
+    Fields of a later release are left out: recall only reads.
+    """
     try:
-        found = Curated.from_record(Record(id_, document, dict(metadata or {})))
-    except (InvalidLesson, TypeError, ValueError):
+        own = {name: value for name, value in (metadata or {}).items() if name in CURATED_FIELDS}
+        found = Curated.from_record(Record(id_, document, own))
+    except (InvalidLesson, TypeError, ValueError, AttributeError):
         return None
     return found if found.lesson.domain == domain else None
 
@@ -4730,6 +4838,37 @@ def _numbered(reading: Reading, place: int) -> str:
     text = cut_middle(reading.texts[place], _SHOWN_LIMITS[turn.role])
     indented = "\n      ".join(line for line in text.splitlines() if line.strip())
     return f"[{place + 1}] {speaker(turn)}: {indented}"
+
+
+# ------------------------------------------------------------------------------
+# filter/register.py: Small SQLite registers beside the spool, shared by all workers of a machine.
+
+
+REGISTER_BUSY_SECONDS = 5.0
+
+
+@contextmanager
+def writing_register(path: Path, tables: str, hint: str) -> Iterator[sqlite3.Connection]:
+    """Hold a register alone, made where it is missing; a block that raises changes nothing.
+
+    `hint` is added where the file is damaged. Raises StoreError.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        opened = sqlite3.connect(path, timeout=REGISTER_BUSY_SECONDS, isolation_level=None)
+        with closing(opened) as found:
+            found.execute("begin immediate")
+            for table in filter(None, map(str.strip, tables.split(";"))):
+                found.execute(table)
+            yield found
+            found.execute("commit")
+    except (sqlite3.Error, OSError) as error:
+        damaged = type(error) is sqlite3.DatabaseError  # locked or full is a subclass
+        raise StoreError(
+            f"{path} cannot be used: {first_line(error)}{f'; {hint}' if damaged else ''}"
+        ) from None
 
 
 # ------------------------------------------------------------------------------
@@ -5120,9 +5259,13 @@ class Spool:
     def drain(self, seconds: float = 5.0, most: int | None = None) -> int:
         """Move what waits, the oldest `most` of it, into staging; return how many records.
 
-        Raises StoreError (StoreLocked, StoreDamaged, StoreUnreachable, StoreMissing) and
-        leaves in place what was not stored.
+        0 where another worker is still at it after `seconds`. Raises StoreError (StoreLocked,
+        StoreDamaged, StoreUnreachable, StoreMissing) and leaves in place what was not stored.
         """
+        with drained_alone(self.paths.root / "spool.lock", seconds) as alone:
+            return self._drain(seconds, most) if alone else 0
+
+    def _drain(self, seconds: float, most: int | None) -> int:
         moved, refused = 0, dict[str, StoreError]()
         try:
             files = list(spooled(self.paths.spool))[:most]
@@ -5163,6 +5306,23 @@ class Spool:
             write_spooled(folder, collection, record)
         except OSError as error:
             raise StoreError(f"{folder} cannot be written: {first_line(error)}") from None
+
+
+@contextmanager
+def drained_alone(lock: Path, seconds: float) -> Iterator[bool]:
+    """Yield whether nobody else empties the spool: three workers would send each record thrice.
+
+    Also where the lock cannot be made: on a full disk emptying is what makes room.
+    """
+    with ExitStack() as held:
+        try:
+            held.enter_context(file_lock(lock, seconds))
+        except StoreLocked:
+            yield False
+            return
+        except StoreError:
+            pass
+        yield True
 
 
 def spooled(folder: Path) -> Iterator[Path]:
@@ -6051,6 +6211,85 @@ def _is_label(value: str, key: str) -> bool:
         return False
     plain = value.isalpha() and (value.islower() or value.istitle())
     return 3 <= len(value) <= 80 and not plain and not re.search(r"[\s/]", value)
+
+
+# ------------------------------------------------------------------------------
+# filter/attempts.py: One attempt per answer, and daily caps, over all workers of a machine.
+
+
+_ATTEMPT_TABLES = """
+create table if not exists attempts
+  (number integer primary key, message text not null unique, day text not null);
+create table if not exists uses (user text primary key, day text not null, number integer not null)
+  without rowid;
+"""
+ATTEMPTS_KEPT = 20_000
+ATTEMPT_DAYS = 7
+"""An answer can be continued or posted again; after a week nobody does."""
+EVERYBODY = ""
+
+
+class Attempts:
+    """Which answers a model was asked about, and how often today; hashes only."""
+
+    def __init__(self, path: Path, alerts: Alerts, kept: int = ATTEMPTS_KEPT) -> None:
+        self.path, self.alerts, self.kept = path, alerts, kept
+        self.alone = DailyCaps()
+
+    async def refused(self, message: str, user: str, cap: int, user_cap: int) -> str:
+        """Take the one attempt of an answer; return why there is none, empty when there is.
+
+        Where the register cannot be used, this worker counts for itself.
+        """
+        try:
+            reason = await asyncio.to_thread(self.take, message, user, cap, user_cap)
+        except StoreError as error:
+            self.alerts.warn("counting attempts", f"{error}; each worker counts for itself")
+            return "" if self.alone.take(user, cap, user_cap) else "daily-cap"
+        self.alerts.clear("counting attempts")
+        return reason
+
+    def take(
+        self, message: str, user: str, cap: int, user_cap: int, day: datetime.date | None = None
+    ) -> str:
+        """Do the same where it must work: blocking, raises StoreError."""
+        today = day or datetime.datetime.now(datetime.UTC).date()
+        asked, asker = digest("attempt", message), digest("attempts of", today.isoformat(), user)
+        hint = "delete it, attempts are counted anew"
+        with writing_register(self.path, _ATTEMPT_TABLES, hint) as found:
+            forget_attempts(found, today)
+            if found.execute("select 1 from attempts where message = ?", (asked,)).fetchone():
+                return "seen"
+            if uses_of(found, EVERYBODY) >= cap or uses_of(found, asker) >= user_cap:
+                return "daily-cap"
+            for counted in (EVERYBODY, asker):
+                found.execute(
+                    "insert into uses values (?, ?, 1) "
+                    "on conflict (user) do update set number = number + 1",
+                    (counted, today.isoformat()),
+                )
+            self._note(found, asked, today)
+        return ""
+
+    def _note(self, found: sqlite3.Connection, asked: str, today: datetime.date) -> None:
+        """Remember the answer, and only the newest ones."""
+        values = (asked, today.isoformat())
+        noted = found.execute("insert into attempts (message, day) values (?, ?)", values)
+        oldest = (noted.lastrowid or 0) - self.kept
+        found.execute("delete from attempts where number <= ?", (oldest,))
+
+
+def uses_of(found: sqlite3.Connection, user: str) -> int:
+    """Return how often somebody used it today."""
+    row = found.execute("select number from uses where user = ?", (user,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def forget_attempts(found: sqlite3.Connection, today: datetime.date) -> None:
+    """Drop other days' counts and attempts nobody repeats any more."""
+    oldest = today - datetime.timedelta(days=ATTEMPT_DAYS)
+    found.execute("delete from uses where day != ?", (today.isoformat(),))
+    found.execute("delete from attempts where day < ?", (oldest.isoformat(),))
 
 
 # ------------------------------------------------------------------------------
@@ -7056,7 +7295,8 @@ class Learner:
 
     def __init__(self, spool: Spool, worker: Worker, alerts: Alerts) -> None:
         self.spool, self.worker, self.alerts = spool, worker, alerts
-        self.seen, self.caps = Seen(), DailyCaps()
+        self.seen = Seen()
+        self.attempts = Attempts(spool.paths.root / "attempts.sqlite", alerts)
         self.counts: Counter[str] = Counter()
         self._salt: bytes | None = None
         self._draining = False
@@ -7138,9 +7378,8 @@ class Learner:
     async def _distill(self, exchange: Exchange, valves: LessonsValves) -> None:
         turns, reason = await asyncio.to_thread(read_and_check, exchange, valves)
         caps = (valves.distill_daily_cap, valves.distill_user_daily_cap)
-        if not reason and not self.caps.take(exchange.user, *caps):
-            reason = "daily-cap"
-        if reason:
+        who = (exchange.message, exchange.user)
+        if reason := reason or await self.attempts.refused(*who, *caps):
             self._count(f"skipped:{reason}", valves)
             return
         try:

@@ -2,10 +2,11 @@
 title: Lessons Loop Ratings
 author: lessons-loop
 version: 0.1.0
+schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Notes thumbs on answers, so that the gate can tell which curated lessons help.
-source_digest: 9ff4b834c73edd887b3c36c93d3901d3234e536c84c6b8b954011d627d5296e5
+source_digest: 511f1cf4276d17df634134c76380970470860a59902a31160901012fbda94206
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import unicodedata
 from bisect import bisect_left, insort
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -58,8 +59,10 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
+    SerializerFunctionWrapHandler,
     TypeAdapter,
     ValidationError,
+    model_serializer,
     model_validator,
 )
 
@@ -117,6 +120,10 @@ class StoreLocked(StoreError):
 
 class StoreDamaged(StoreError):
     """The store's files cannot be trusted; nothing was written."""
+
+
+class StoreNewer(StoreError):
+    """The store was written by a later release; nothing of it was changed."""
 
 
 class EmbeddingMismatch(StoreError):
@@ -307,6 +314,10 @@ def name_words(text: str) -> frozenset[str]:
 # filter/server_session.py: The HTTP side of a lesson store's client: every answer bounded in time and size.
 
 
+POLICY_PROXY = b"the policy proxy refuses"
+"""What `deploy/base/nginx.conf` says with each 403."""
+
+
 class BoundedSession:
     """Stands where Chroma's client keeps its own: limits time and size, follows no redirect.
 
@@ -365,12 +376,18 @@ def read_bounded(chunks: Iterator[bytes], seconds: float, limit: int) -> bytes:
 
 def refuse_failure(status: int, body: bytes) -> None:
     """Raise StoreUnreachable for a status that Chroma itself would not have explained."""
+    if status == 403 and POLICY_PROXY in body:
+        raise StoreUnreachable(
+            "the policy proxy refuses this (HTTP 403): through its address curated is read and "
+            "staging added to, nothing else; gate, desk and doctor need Chroma's own address"
+        )
     if status in (401, 403):
         raise StoreUnreachable(
             f"the server refuses access (HTTP {status}): check `chroma_token` "
             "(LESSONS_CHROMA_TOKEN) and what it may do"
         )
-    if status in (408, 429) or (status >= 500 and not body.lstrip().startswith(b"{")):
+    between = status in (408, 429, 502, 503, 504)  # proxies say these, some of them in JSON
+    if between or (status >= 500 and not body.lstrip().startswith(b"{")):
         raise StoreUnreachable(f"the server answers HTTP {status}")
     if 300 <= status < 400:
         raise StoreUnreachable(f"the server answers with a redirect (HTTP {status}): set that one")
@@ -536,7 +553,7 @@ class DailyCaps:
 class Pause:
     """How long something that keeps failing is left alone: doubling, up to a limit."""
 
-    def __init__(self, first: float = 10.0, longest: float = 60.0) -> None:
+    def __init__(self, first: float = 5.0, longest: float = 15.0) -> None:
         self.first, self.longest = first, longest
         self.length, self.until = 0.0, 0.0
 
@@ -738,6 +755,10 @@ class Candidate(FrozenModel):
     at: Moment
     """When it was staged, ISO 8601, UTC."""
 
+    @model_serializer(mode="wrap")
+    def _as_schema_1_where_it_can(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_empty(whole(self), "seal")
+
     @property
     def id(self) -> str:
         """Key plus hash of the message: seeing a lesson again is another row."""
@@ -790,6 +811,10 @@ class Curated(FrozenModel):
     proof: Annotated[str, Field(max_length=2000), STORABLE] = ""
     """What an evaluation measured about it, as JSON; written by the gate alone."""
 
+    @model_serializer(mode="wrap")
+    def _as_schema_1_where_it_can(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_empty(whole(self), "proof")
+
     @property
     def key(self) -> str:
         """The lesson's key, the row's id."""
@@ -808,6 +833,17 @@ class Curated(FrozenModel):
         if found.key != record.id:
             raise InvalidLesson("id: does not belong to this content")
         return found
+
+
+def without_empty(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    """Leave a field out that a later schema brought, where it says nothing: see `schema.py`."""
+    if fields.get(name) == "":
+        del fields[name]
+    return fields
+
+
+CURATED_FIELDS = frozenset((*Lesson.model_fields, *Curated.model_fields)) - {"lesson", "text"}
+"""Names of a curated row's metadata."""
 
 
 def lesson_metadata(lesson: Lesson) -> Metadata:
@@ -1362,7 +1398,7 @@ class LessonsValves(LenientModel):
     )
     distill_daily_cap: int = Field(
         default=500,
-        description="Most distillations per day and process; 0 switches distilling off.",
+        description="Most distillations per day and machine; 0 switches distilling off.",
     )
     distill_user_daily_cap: int = Field(
         default=50, description="Most distillations per day and user; 0 switches distilling off."
@@ -1786,124 +1822,34 @@ def append_records(client: Any, name: str, records: Sequence[Record]) -> None:
 
 
 # ------------------------------------------------------------------------------
-# filter/rating_register.py: What was noted of each thumb: Open WebUI tells a deleted feedback by its id alone.
+# filter/register.py: Small SQLite registers beside the spool, shared by all workers of a machine.
 
 
-_RATINGS_TABLE = """
-create table if not exists ratings
-  (feedback text primary key, user text not null, row text not null) without rowid;
-"""
-BUSY_SECONDS = 5.0
-RATING_MOMENT = "%Y-%m-%dT%H:%M:%S.%fZ"
-"""Finer than other events: two changes of mind may fall into one second."""
+REGISTER_BUSY_SECONDS = 5.0
 
 
-class RatingRegister:
-    """The thumbs of one store; `append` spools a row before the register forgets the old one."""
+@contextmanager
+def writing_register(path: Path, tables: str, hint: str) -> Iterator[sqlite3.Connection]:
+    """Hold a register alone, made where it is missing; a block that raises changes nothing.
 
-    def __init__(self, path: Path, append: Callable[[Rating], None]) -> None:
-        self.path, self.append = path, append
-
-    def note(self, feedback: str, rating: Rating) -> bool:
-        """Append a thumb where it says something new; raise StoreError."""
-        with self._writing() as found:
-            before = noted(found, feedback)
-            if said(rating) == said(before):
-                return False
-            self._keep(found, feedback, after(before, rating))
-        return True
-
-    def take_back(self, feedback: str, at: str) -> int:
-        """Append that a deleted feedback counts no more; return how many rows; raise StoreError."""
-        return self._take_back("where feedback = ?", (feedback,), at)
-
-    def take_back_all(self, user_ref: str, at: str) -> int:
-        """Do so for all feedback of a user, of everybody where none is named."""
-        return self._take_back("where ? in ('', user)", (user_ref,), at)
-
-    def forget(self, references: Iterable[str]) -> int:
-        """Erase what names one of these users or chats; return how many; raise StoreError.
-
-        For `lessons forget`: nothing is appended, nothing is made.
-        """
-        if not self.path.exists():
-            return 0
-        with self._writing() as found:
-            found.execute("pragma secure_delete = on")
-            query = "delete from ratings where instr(row, ?)"
-            return sum(found.execute(query, (name,)).rowcount for name in references if name)
-
-    def _take_back(self, where: str, values: tuple[str, ...], at: str) -> int:
-        with self._writing() as found:
-            names = found.execute(f"select feedback from ratings {where}", values).fetchall()
-        return sum(self._take_one(name, at) for (name,) in names)
-
-    def _take_one(self, feedback: str, at: str) -> bool:
-        with self._writing() as found:
-            before = noted(found, feedback)
-            if before and before.outcome != "none":
-                gone = {"outcome": "none", "at": at, "reason": "", "keys": ()}
-                self.append(after(before, before.model_copy(update=gone)))
-            found.execute("delete from ratings where feedback = ?", (feedback,))
-        return bool(before and before.outcome != "none")
-
-    def _keep(self, found: sqlite3.Connection, feedback: str, rating: Rating) -> None:
-        self.append(rating)
-        values = (feedback, rating.user_ref, rating.model_dump_json())
-        found.execute("insert or replace into ratings values (?, ?, ?)", values)
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Hold the register alone; what the block appended but could not note comes again."""
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            opened = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
-            with closing(opened) as found:
-                found.execute("begin immediate")
-                found.execute(_RATINGS_TABLE)
-                yield found
-                found.execute("commit")
-        except (sqlite3.Error, OSError) as error:
-            damaged = type(error) is sqlite3.DatabaseError  # locked or full is a subclass
-            hint = "; delete it, thumbs are noted anew" if damaged else ""
-            raise StoreError(f"{self.path} cannot be used: {first_line(error)}{hint}") from None
-
-
-def noted(found: sqlite3.Connection, feedback: str) -> Rating | None:
-    """Return what was noted last of a feedback, None where nothing readable was."""
-    query = "select row from ratings where feedback = ?"
-    row = found.execute(query, (feedback,)).fetchone()
+    `hint` is added where the file is damaged. Raises StoreError.
+    """
     try:
-        return Rating.model_validate_json(row[0]) if row else None
-    except ValueError:
-        return None
-
-
-def said(rating: Rating | None) -> tuple[object, ...]:
-    """Return what a thumb says, when it was given aside; no thumb says what `none` does."""
-    if rating is None or rating.outcome == "none":
-        return ("none",)
-    return (rating.message_ref, rating.outcome, rating.reason, rating.keys)
-
-
-def after(before: Rating | None, rating: Rating) -> Rating:
-    """Return the rating with a time later than the one before it, whatever the clock does."""
-    if before is None or before.at < rating.at:
-        return rating
-    return rating.model_copy(update={"at": a_moment_later(before.at)})
-
-
-def a_moment_later(at: str) -> str:
-    """Return the next moment after a rating's."""
-    moment = datetime.datetime.strptime(at, RATING_MOMENT).replace(tzinfo=datetime.UTC)
-    return (moment + datetime.timedelta(microseconds=1)).strftime(RATING_MOMENT)
-
-
-def rating_stamp(moment: datetime.datetime) -> str:
-    """Return a moment as ratings carry it: ISO 8601, UTC, microseconds."""
-    return moment.astimezone(datetime.UTC).strftime(RATING_MOMENT)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        opened = sqlite3.connect(path, timeout=REGISTER_BUSY_SECONDS, isolation_level=None)
+        with closing(opened) as found:
+            found.execute("begin immediate")
+            for table in filter(None, map(str.strip, tables.split(";"))):
+                found.execute(table)
+            yield found
+            found.execute("commit")
+    except (sqlite3.Error, OSError) as error:
+        damaged = type(error) is sqlite3.DatabaseError  # locked or full is a subclass
+        raise StoreError(
+            f"{path} cannot be used: {first_line(error)}{f'; {hint}' if damaged else ''}"
+        ) from None
 
 
 # ------------------------------------------------------------------------------
@@ -2222,9 +2168,13 @@ class Spool:
     def drain(self, seconds: float = 5.0, most: int | None = None) -> int:
         """Move what waits, the oldest `most` of it, into staging; return how many records.
 
-        Raises StoreError (StoreLocked, StoreDamaged, StoreUnreachable, StoreMissing) and
-        leaves in place what was not stored.
+        0 where another worker is still at it after `seconds`. Raises StoreError (StoreLocked,
+        StoreDamaged, StoreUnreachable, StoreMissing) and leaves in place what was not stored.
         """
+        with drained_alone(self.paths.root / "spool.lock", seconds) as alone:
+            return self._drain(seconds, most) if alone else 0
+
+    def _drain(self, seconds: float, most: int | None) -> int:
         moved, refused = 0, dict[str, StoreError]()
         try:
             files = list(spooled(self.paths.spool))[:most]
@@ -2265,6 +2215,23 @@ class Spool:
             write_spooled(folder, collection, record)
         except OSError as error:
             raise StoreError(f"{folder} cannot be written: {first_line(error)}") from None
+
+
+@contextmanager
+def drained_alone(lock: Path, seconds: float) -> Iterator[bool]:
+    """Yield whether nobody else empties the spool: three workers would send each record thrice.
+
+    Also where the lock cannot be made: on a full disk emptying is what makes room.
+    """
+    with ExitStack() as held:
+        try:
+            held.enter_context(file_lock(lock, seconds))
+        except StoreLocked:
+            yield False
+            return
+        except StoreError:
+            pass
+        yield True
 
 
 def spooled(folder: Path) -> Iterator[Path]:
@@ -2334,6 +2301,112 @@ def is_storable(value: object) -> bool:
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
     return isinstance(value, str) or (isinstance(value, float) and math.isfinite(value))
+
+
+# ------------------------------------------------------------------------------
+# filter/rating_register.py: What was noted of each thumb: Open WebUI tells a deleted feedback by its id alone.
+
+
+_RATINGS_TABLE = """
+create table if not exists ratings
+  (feedback text primary key, user text not null, row text not null) without rowid;
+"""
+RATING_MOMENT = "%Y-%m-%dT%H:%M:%S.%fZ"
+"""Finer than other events: two changes of mind may fall into one second."""
+
+
+class RatingRegister:
+    """The thumbs of one store; `append` spools a row before the register forgets the old one."""
+
+    def __init__(self, path: Path, append: Callable[[Rating], None]) -> None:
+        self.path, self.append = path, append
+
+    def note(self, feedback: str, rating: Rating) -> bool:
+        """Append a thumb where it says something new; raise StoreError."""
+        with self._writing() as found:
+            before = noted(found, feedback)
+            if said(rating) == said(before):
+                return False
+            self._keep(found, feedback, after(before, rating))
+        return True
+
+    def take_back(self, feedback: str, at: str) -> int:
+        """Append that a deleted feedback counts no more; return how many rows; raise StoreError."""
+        return self._take_back("where feedback = ?", (feedback,), at)
+
+    def take_back_all(self, user_ref: str, at: str) -> int:
+        """Do so for all feedback of a user, of everybody where none is named."""
+        return self._take_back("where ? in ('', user)", (user_ref,), at)
+
+    def forget(self, references: Iterable[str]) -> int:
+        """Erase what names one of these users or chats; return how many; raise StoreError.
+
+        For `lessons forget`: nothing is appended, nothing is made.
+        """
+        if not self.path.exists():
+            return 0
+        with self._writing() as found:
+            found.execute("pragma secure_delete = on")
+            query = "delete from ratings where instr(row, ?)"
+            return sum(found.execute(query, (name,)).rowcount for name in references if name)
+
+    def _take_back(self, where: str, values: tuple[str, ...], at: str) -> int:
+        with self._writing() as found:
+            names = found.execute(f"select feedback from ratings {where}", values).fetchall()
+        return sum(self._take_one(name, at) for (name,) in names)
+
+    def _take_one(self, feedback: str, at: str) -> bool:
+        with self._writing() as found:
+            before = noted(found, feedback)
+            if before and before.outcome != "none":
+                gone = {"outcome": "none", "at": at, "reason": "", "keys": ()}
+                self.append(after(before, before.model_copy(update=gone)))
+            found.execute("delete from ratings where feedback = ?", (feedback,))
+        return bool(before and before.outcome != "none")
+
+    def _keep(self, found: sqlite3.Connection, feedback: str, rating: Rating) -> None:
+        self.append(rating)
+        values = (feedback, rating.user_ref, rating.model_dump_json())
+        found.execute("insert or replace into ratings values (?, ?, ?)", values)
+
+    def _writing(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Hold the register alone; what the block appended but could not note comes again."""
+        return writing_register(self.path, _RATINGS_TABLE, "delete it, thumbs are noted anew")
+
+
+def noted(found: sqlite3.Connection, feedback: str) -> Rating | None:
+    """Return what was noted last of a feedback, None where nothing readable was."""
+    query = "select row from ratings where feedback = ?"
+    row = found.execute(query, (feedback,)).fetchone()
+    try:
+        return Rating.model_validate_json(row[0]) if row else None
+    except ValueError:
+        return None
+
+
+def said(rating: Rating | None) -> tuple[object, ...]:
+    """Return what a thumb says, when it was given aside; no thumb says what `none` does."""
+    if rating is None or rating.outcome == "none":
+        return ("none",)
+    return (rating.message_ref, rating.outcome, rating.reason, rating.keys)
+
+
+def after(before: Rating | None, rating: Rating) -> Rating:
+    """Return the rating with a time later than the one before it, whatever the clock does."""
+    if before is None or before.at < rating.at:
+        return rating
+    return rating.model_copy(update={"at": a_moment_later(before.at)})
+
+
+def a_moment_later(at: str) -> str:
+    """Return the next moment after a rating's."""
+    moment = datetime.datetime.strptime(at, RATING_MOMENT).replace(tzinfo=datetime.UTC)
+    return (moment + datetime.timedelta(microseconds=1)).strftime(RATING_MOMENT)
+
+
+def rating_stamp(moment: datetime.datetime) -> str:
+    """Return a moment as ratings carry it: ISO 8601, UTC, microseconds."""
+    return moment.astimezone(datetime.UTC).strftime(RATING_MOMENT)
 
 
 # ------------------------------------------------------------------------------
