@@ -29,6 +29,7 @@ FRONT_MATTER = {
     "title",
     "author",
     "version",
+    "schema",
     "required_open_webui_version",
     "description",
     "license",

@@ -12,13 +12,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from lessons_loop.deploy.status_facts import DomainStatus, StoreStatus
 from lessons_loop.deploy.status_hidden import hidden_lessons, other_setting
 from lessons_loop.deploy.status_runs import add_ledger, add_operations, ranked
 from lessons_loop.filter.errors import LessonsError
-from lessons_loop.filter.published import PUBLISHED_FORMAT, PublishedHeader
+from lessons_loop.filter.published import PublishedHeader, parse_header
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.places import FolderStore
@@ -178,18 +176,12 @@ def published_header(path: Path) -> PublishedHeader | None:
     try:
         with path.open("rb") as file:
             line = file.readline(HEADER_LIMIT)
-            header = PublishedHeader.model_validate_json(line)
+            header = parse_header(path, line)
             whole = len(line) + body_bytes(header) == os.fstat(file.fileno()).st_size
     except FileNotFoundError:
         return None
     except OSError as error:
         raise LessonsError(f"{path} cannot be read: {error.strerror}") from None
-    except ValidationError:
-        raise LessonsError(f"{path} has no readable header: run `lessons publish`") from None
-    if header.format != PUBLISHED_FORMAT:
-        raise LessonsError(
-            f"{path} has format {header.format}, this release reads {PUBLISHED_FORMAT}"
-        )
     if not whole:
         raise LessonsError(f"{path} is not as long as it says: run `lessons publish`")
     return header

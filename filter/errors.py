@@ -12,6 +12,7 @@ LessonsError
     ├── AnswerTooLarge
     ├── StoreLocked
     ├── StoreDamaged
+    ├── StoreNewer
     └── EmbeddingMismatch
 """
 
@@ -64,6 +65,10 @@ class StoreLocked(StoreError):
 
 class StoreDamaged(StoreError):
     """The store's files cannot be trusted; nothing was written."""
+
+
+class StoreNewer(StoreError):
+    """The store was written by a later release; nothing of it was changed."""
 
 
 class EmbeddingMismatch(StoreError):

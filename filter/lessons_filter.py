@@ -2,6 +2,7 @@
 title: Lessons Loop
 author: lessons-loop
 version: 0.1.0
+schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.

@@ -2,6 +2,7 @@
 title: Lessons Loop Ratings
 author: lessons-loop
 version: 0.1.0
+schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Notes thumbs on answers, so that the gate can tell which curated lessons help.

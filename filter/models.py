@@ -1,8 +1,8 @@
 """What the loop stores: lessons, candidates with their evidence, events.
 
-Every model is frozen and refuses unknown fields. `to_record` and `from_record`
-turn one into a Chroma row and back without loss; what Chroma or UTF-8 would
-refuse later (lone surrogates, NUL) is refused here, with the field's name.
+Every model is frozen and refuses unknown fields; recall, which only reads, leaves them out before.
+`to_record` and `from_record` turn one into a Chroma row and back without loss; what Chroma or
+UTF-8 would refuse later (lone surrogates, NUL) is refused here, with the field's name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,15 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.kinds import Kind
@@ -171,6 +179,10 @@ class Candidate(FrozenModel):
     at: Moment
     """When it was staged, ISO 8601, UTC."""
 
+    @model_serializer(mode="wrap")
+    def _as_schema_1_where_it_can(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_empty(whole(self), "seal")
+
     @property
     def id(self) -> str:
         """Key plus hash of the message: seeing a lesson again is another row."""
@@ -223,6 +235,10 @@ class Curated(FrozenModel):
     proof: Annotated[str, Field(max_length=2000), STORABLE] = ""
     """What an evaluation measured about it, as JSON; written by the gate alone."""
 
+    @model_serializer(mode="wrap")
+    def _as_schema_1_where_it_can(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_empty(whole(self), "proof")
+
     @property
     def key(self) -> str:
         """The lesson's key, the row's id."""
@@ -241,6 +257,17 @@ class Curated(FrozenModel):
         if found.key != record.id:
             raise InvalidLesson("id: does not belong to this content")
         return found
+
+
+def without_empty(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    """Leave a field out that a later schema brought, where it says nothing: see `schema.py`."""
+    if fields.get(name) == "":
+        del fields[name]
+    return fields
+
+
+CURATED_FIELDS = frozenset((*Lesson.model_fields, *Curated.model_fields)) - {"lesson", "text"}
+"""Names of a curated row's metadata."""
 
 
 def lesson_metadata(lesson: Lesson) -> Metadata:

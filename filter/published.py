@@ -14,15 +14,17 @@ never opens Chroma.
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lessons_loop.filter.embed import Fingerprint, Vectors
 from lessons_loop.filter.errors import StoreDamaged, StoreError
-from lessons_loop.filter.models import Curated
+from lessons_loop.filter.models import Curated, Lesson
+from lessons_loop.filter.schema import FIRST_SCHEMA, refuse_unreadable
 
 PUBLISHED_FORMAT = "lessons-published/1"
 PUBLISHED_ALIGN = 64
@@ -34,6 +36,9 @@ class PublishedHeader(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     format: str = PUBLISHED_FORMAT
+    schema_version: int = FIRST_SCHEMA
+    min_reader: int = FIRST_SCHEMA
+    """The schema a plugin has to know at least."""
     domain: str
     rev: int
     count: int
@@ -64,7 +69,7 @@ class PublishedSet(NamedTuple):
     @property
     def lessons(self) -> tuple[Curated, ...]:
         """Return the lessons themselves."""
-        return tuple(Curated.model_validate_json(line) for line in self.lines)
+        return tuple(map(published_lesson, self.lines))
 
 
 def read_published(path: Path) -> PublishedSet | None:
@@ -76,19 +81,27 @@ def read_published(path: Path) -> PublishedSet | None:
         return None
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from None
+    return parse_published(path, parse_header(path, head), body)
+
+
+def parse_header(path: Path, line: bytes) -> PublishedHeader:
+    """Return the header that line 1 is; raise StoreNewer, StoreDamaged, StoreError."""
     try:
-        header = PublishedHeader.model_validate_json(head)
-    except ValidationError:
+        found = json.loads(line)
+        refuse_unreadable(found if isinstance(found, dict) else {}, str(path))
+        header = PublishedHeader.model_validate(found)
+    except (ValueError, RecursionError):
         raise StoreDamaged(f"{path} has no readable header: run `lessons publish`") from None
-    return parse_published(path, header, body)
+    if header.format != PUBLISHED_FORMAT:
+        raise StoreError(
+            f"{path} has format {header.format}, this release reads {PUBLISHED_FORMAT}: "
+            "upgrade the older of the two"
+        )
+    return header
 
 
 def parse_published(path: Path, header: PublishedHeader, body: bytes) -> PublishedSet:
     """Check the body against its header and return it in memory."""
-    if header.format != PUBLISHED_FORMAT:
-        raise StoreError(
-            f"{path} has format {header.format}, this release reads {PUBLISHED_FORMAT}"
-        )
     if hashlib.sha256(body).hexdigest() != header.sha256:
         raise StoreDamaged(f"{path} does not match its own hash: run `lessons publish`")
     lines = tuple(body[: header.lessons_bytes].splitlines())
@@ -111,5 +124,22 @@ def parse_published(path: Path, header: PublishedHeader, body: bytes) -> Publish
 
 def key_and_words(line: bytes) -> tuple[str, str]:
     """Return a lesson's key and the words it is found by; raise ValueError."""
-    lesson = Curated.model_validate_json(line).lesson
+    lesson = published_lesson(line).lesson
     return lesson.key, lesson.searched_text
+
+
+def published_lesson(line: bytes) -> Curated:
+    """Return a line's lesson; fields of a later release are left out; raise ValueError."""
+    try:
+        return Curated.model_validate_json(line)
+    except ValidationError:
+        return Curated.model_validate_json(json.dumps(known_fields(json.loads(line))))
+
+
+def known_fields(found: Any) -> dict[str, Any]:
+    """Return of a published line what this release knows; raise ValueError."""
+    if not isinstance(found, dict) or not isinstance(found.get("lesson"), dict):
+        raise ValueError("no lesson")
+    lesson = {name: value for name, value in found["lesson"].items() if name in Lesson.model_fields}
+    own = {name: value for name, value in found.items() if name in Curated.model_fields}
+    return own | {"lesson": lesson}

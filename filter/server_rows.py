@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +12,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lessons_loop.filter.embed import Fingerprint, Vectors
 from lessons_loop.filter.errors import InvalidLesson, StoreError
-from lessons_loop.filter.models import Curated, Record
+from lessons_loop.filter.models import CURATED_FIELDS, Curated, Record
 from lessons_loop.filter.published import PublishedHeader, PublishedSet
-
-CURATED_SCHEMA = 1
+from lessons_loop.filter.schema import refuse_unreadable
 
 
 class CuratedHeader(BaseModel):
@@ -23,7 +22,6 @@ class CuratedHeader(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    schema_version: int = CURATED_SCHEMA
     domain: str
     rev: int
     embedding: str = ""
@@ -57,17 +55,13 @@ class CuratedHeader(BaseModel):
 
 
 def read_header(metadata: object, what: str) -> CuratedHeader:
-    """Return the header in a collection's metadata; raise StoreError."""
+    """Return the header in a collection's metadata; raise StoreError, StoreNewer."""
+    found = metadata if isinstance(metadata, Mapping) else {}
+    refuse_unreadable(found, what)
     try:
-        header = CuratedHeader.model_validate(metadata or {})
+        return CuratedHeader.model_validate(found)
     except ValidationError:
         raise StoreError(f"{what} was not made by `lessons init`") from None
-    if header.schema_version > CURATED_SCHEMA:
-        raise StoreError(
-            f"{what} has schema {header.schema_version}, this plugin knows {CURATED_SCHEMA}: "
-            "upgrade it"
-        )
-    return header
 
 
 class Page(NamedTuple):
@@ -104,10 +98,14 @@ def read_page(page: Any, domain: str, dimension: int) -> Page:
 
 
 def read_row(id_: str, document: Any, metadata: Any, domain: str) -> Curated | None:
-    """Return a row as a lesson, None when it is none of this domain."""
+    """Return a row as a lesson, None when it is none of this domain.
+
+    Fields of a later release are left out: recall only reads.
+    """
     try:
-        found = Curated.from_record(Record(id_, document, dict(metadata or {})))
-    except (InvalidLesson, TypeError, ValueError):
+        own = {name: value for name, value in (metadata or {}).items() if name in CURATED_FIELDS}
+        found = Curated.from_record(Record(id_, document, own))
+    except (InvalidLesson, TypeError, ValueError, AttributeError):
         return None
     return found if found.lesson.domain == domain else None
 

@@ -369,7 +369,7 @@ def test_odd_answers_keep_the_lessons(url, chroma_server, caplog, spoilt):
 @pytest.mark.parametrize(
     ("header", "says"),
     [
-        ({"schema_version": 2}, "upgrade"),
+        ({"schema_version": 9}, "install the plugin"),
         ({"embedding": "{"}, "unreadable header"),
         ({"mean": "[1,"}, "unreadable header"),
         ({"domain": 7}, "not made by `lessons init`"),
