@@ -79,7 +79,9 @@ def up(
     domain: Annotated[str, typer.Option(help="Comma list.")] = "sql,openwebui",
     embedding: Annotated[
         str,
-        typer.Option(help="openai:MODEL@URL, sentence-transformers:NAME_OR_FOLDER or none."),
+        typer.Option(
+            help="openai:MODEL@URL, minilm:, sentence-transformers:NAME_OR_FOLDER or none."
+        ),
     ] = "",
     baseline: Annotated[
         bool,

@@ -10,7 +10,7 @@ import requests
 
 from lessons_loop.deploy.embedding import user_configured
 from lessons_loop.deploy.processes import LOOPBACK, StartError, loopback_session
-from lessons_loop.eval.packaged import packaged_model
+from lessons_loop.promote.minilm_files import packaged_model
 
 OLLAMA_URL = f"http://{LOOPBACK}:11434"
 OPENAI_URL = "https://api.openai.com/v1"
@@ -120,6 +120,9 @@ def named_embedding(setting: str, environ: Mapping[str, str]) -> Embedding:
     if engine == "sentence-transformers" and rest:
         names = {"RAG_EMBEDDING_ENGINE": "", "RAG_EMBEDDING_MODEL": rest}
         return Embedding(setting, names, setting, not from_hub(setting))
+    if setting == "minilm:" and (folder := packaged_model()):
+        names = {"RAG_EMBEDDING_ENGINE": "", "RAG_EMBEDDING_MODEL": str(folder)}
+        return Embedding(setting, names, "MiniLM, packaged, on this CPU")
     if engine == "openai" and model and url:
         key = environ.get("LESSONS_EMBEDDING_KEY") or environ.get("OPENAI_API_KEY", "")
         names = {
@@ -131,7 +134,7 @@ def named_embedding(setting: str, environ: Mapping[str, str]) -> Embedding:
         return Embedding(setting, names, f"openai:{model}")
     raise StartError(
         f"embedding {setting.split('@')[0]!r} is of no known form: give openai:MODEL@URL,"
-        " sentence-transformers:NAME_OR_FOLDER or none"
+        " minilm:, sentence-transformers:NAME_OR_FOLDER or none"
     )
 
 

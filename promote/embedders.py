@@ -1,6 +1,7 @@
-"""Embedders outside Open WebUI: an OpenAI-compatible endpoint, or a sentence-transformers model.
+"""Embedders outside Open WebUI: an OpenAI-compatible endpoint, or a model in this program.
 
     LESSONS_EMBEDDING=openai:MODEL@URL
+    LESSONS_EMBEDDING=minilm:               all-MiniLM-L6-v2 of a package, without torch
     LESSONS_EMBEDDING=sentence-transformers:NAME_OR_FOLDER
 
 The key of an endpoint: LESSONS_EMBEDDING_KEY, else OPENAI_API_KEY.
@@ -22,15 +23,14 @@ from lessons_loop.filter.embed import Embedder, Purpose, Vectors, unit_rows
 from lessons_loop.filter.endpoint import JsonEndpoint
 from lessons_loop.filter.errors import EmbedError
 from lessons_loop.filter.store import first_line
-from lessons_loop.filter.text import scrub
+from lessons_loop.promote.embedded_text import prefixed
+from lessons_loop.promote.minilm import MiniLM
 
 SETTING = "LESSONS_EMBEDDING"
-FORMS = "openai:MODEL@URL or sentence-transformers:NAME_OR_FOLDER"
+FORMS = "openai:MODEL@URL, minilm: or sentence-transformers:NAME_OR_FOLDER"
 EMBED_BATCH = 64
 BODY_LIMIT = 100_000_000
 """Bytes: 64 vectors of 4,096 numbers as JSON are about 6 MB."""
-TEXT_CUT = 8000
-"""Characters sent at most: longer texts are refused by many endpoints instead of cut."""
 
 
 def parse_embedding(setting: str, environ: Mapping[str, str]) -> Embedder | None:
@@ -45,6 +45,8 @@ def parse_embedding(setting: str, environ: Mapping[str, str]) -> Embedder | None
     )
     if kind == "sentence-transformers" and rest.strip():
         return SentenceTransformers(rest.strip(), prefixes)
+    if value == "minilm:":
+        return MiniLM(prefixes)
     if kind == "openai" and (found := re.fullmatch(r"(.+?)@(https?://\S+)", rest.strip())):
         own, general = environ.get("LESSONS_EMBEDDING_KEY"), environ.get("OPENAI_API_KEY")
         return OpenAIEmbeddings(found[1], found[2], (own or general or "").strip(), prefixes)
@@ -75,7 +77,7 @@ class OpenAIEmbeddings:
 
     def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
         """Return unit rows, shape (len(texts), dimension); raise EmbedError."""
-        sent = _prefixed(texts, purpose, self.prefixes)
+        sent = prefixed(texts, purpose, self.prefixes)
         batches = [sent[start : start + EMBED_BATCH] for start in range(0, len(sent), EMBED_BATCH)]
         if not batches:
             return np.empty((0, 0), dtype=np.float32)
@@ -129,7 +131,7 @@ class SentenceTransformers:
     def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
         """Return unit rows, shape (len(texts), dimension); raise EmbedError."""
         model = self._loaded()
-        sent = _prefixed(texts, purpose, self.prefixes)
+        sent = prefixed(texts, purpose, self.prefixes)
         try:
             rows = model.encode(sent, show_progress_bar=False, convert_to_numpy=True)
         except Exception as error:  # whatever torch raises
@@ -151,8 +153,3 @@ class SentenceTransformers:
             except Exception as error:  # a missing folder asks a hub, which may raise anything
                 raise EmbedError(f"{self.name} cannot be loaded: {first_line(error)}") from None
         return self._model
-
-
-def _prefixed(texts: Sequence[str], purpose: Purpose, prefixes: tuple[str, str]) -> list[str]:
-    prefix = prefixes[0 if purpose is Purpose.QUERY else 1]
-    return [prefix + scrub(text)[:TEXT_CUT] for text in texts]

@@ -47,7 +47,7 @@ Embedding = Annotated[
         "--embedding",
         envvar="LESSONS_EMBEDDING",
         show_default=False,
-        help="openai:MODEL@URL or sentence-transformers:NAME_OR_FOLDER.",
+        help="openai:MODEL@URL, minilm: or sentence-transformers:NAME_OR_FOLDER.",
     ),
 ]
 LlmUrl = Annotated[

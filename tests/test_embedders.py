@@ -79,7 +79,7 @@ def test_setting_names_an_embedder(setting: str, name: str) -> None:
     ["minilm", "openai:", "openai:m", "openai:m@ftp://x", "sentence-transformers:", "x:y"],
 )
 def test_unusable_setting_is_told_in_one_line(setting: str) -> None:
-    with pytest.raises(EmbedError, match="LESSONS_EMBEDDING must be openai:MODEL@URL or"):
+    with pytest.raises(EmbedError, match="LESSONS_EMBEDDING must be openai:MODEL@URL, minilm: or"):
         parse_embedding(setting, {})
 
 

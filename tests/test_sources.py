@@ -12,8 +12,8 @@ from lessons_loop.deploy.sources import (
     ollama_models,
     practice_models,
 )
-from lessons_loop.eval.packaged import packaged_model, verify_weights
 from lessons_loop.filter.errors import EmbedError
+from lessons_loop.promote.minilm_files import packaged_model, verify_weights
 from support.provider import Provider
 
 NOBODY = f"http://127.0.0.1:{free_port()}"
