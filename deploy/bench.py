@@ -4,7 +4,7 @@
 
 Machines differ and are noisy: read ratios and spreads; the same small piece of work is
 timed first and last and tells how noisy this one was. Covered: hooks, prompt prefix,
-published file, event loop, first token. Not covered: a store on a server, several workers.
+published file, event loop, first token, scale. Not covered: several workers at once (`bench-load`).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from lessons_loop.deploy.bench_kill import kill_figures
 from lessons_loop.deploy.bench_local import load_figures, outlet_figures, stall_figures
 from lessons_loop.deploy.bench_prefix import prefix_figures
 from lessons_loop.deploy.bench_recall import recall_figures
+from lessons_loop.deploy.bench_scale import CANDIDATES, EVENTS, scale_figures
 from lessons_loop.deploy.bench_snapshot import snapshot_figures
 from lessons_loop.deploy.bench_status import status_figures
 from lessons_loop.deploy.progress import Stages
@@ -45,7 +46,7 @@ LARGE = 100_000
 WIDTH = 80
 PARTS = (
     *("recall", "prefix", "local", "gate", "kill", "fold"),
-    *("decay", "status", "chat", "snapshot", "eval"),
+    *("decay", "status", "chat", "snapshot", "eval", "scale"),
 )
 
 
@@ -90,7 +91,16 @@ def parts(*, quick: bool, large: bool, only: str) -> list[Part]:
         Part("eval", "whole evaluations", lambda: practice_figures(rates, 3 if quick else 5, pool))
     )
     every.append(Part("eval", "collapse test", lambda: collapse_bench(2 if quick else 5)))
+    every.append(Part("scale", "many lessons, many chats", lambda: scale_bench(quick, large)))
     return [part for part in every if only in ("", part.part)]
+
+
+def scale_bench(quick: bool, large: bool) -> list[Figure]:
+    """Return the scale figures at the sizes asked for."""
+    if quick:
+        return scale_figures((100, 1_000), (500, 2_000), 100, 20)
+    sizes, most = SIZES[1:], (EVENTS[-1] * 3,) if large else ()
+    return scale_figures((*sizes, LARGE) if large else sizes, (*EVENTS, *most), CANDIDATES)
 
 
 def noise(when: str, runs: int = 300) -> Figure:
@@ -128,10 +138,19 @@ def as_json(figures: Sequence[Figure]) -> str:
     """Return the figures and what they were measured on."""
     host = {
         "python": platform.python_version(),
+        "cpu": processor(),
         "cores": os.cpu_count(),
+        "gigabytes": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "load": [round(value, 2) for value in os.getloadavg()],
     }
     return json.dumps({"host": host, "figures": [figure._asdict() for figure in figures]}, indent=1)
+
+
+def processor(about: Path = Path("/proc/cpuinfo")) -> str:
+    """Return what the system calls its processor; empty where it does not say."""
+    lines = about.read_text("utf-8").splitlines() if about.is_file() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "")
 
 
 def measured(chosen: Sequence[Part]) -> list[Figure]:

@@ -143,6 +143,13 @@ def stage_some(root: Path, count: int) -> None:
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """Run a Chroma server for a block and yield the setting of a tenant on it."""
+    with serving(folder) as (url, _):
+        yield url
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[str, int]]:
+    """Run a Chroma server for a block; yield the setting of a tenant on it and the process id."""
     folder.mkdir()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -154,7 +161,7 @@ def served(folder: Path) -> Iterator[str]:
         [*command, "--port", str(port)], stdout=quiet, stderr=quiet, cwd=folder
     ) as server:
         try:
-            yield awaited(f"http://127.0.0.1:{port}?tenant=bench-status", folder)
+            yield awaited(f"http://127.0.0.1:{port}?tenant=bench-status", folder), server.pid
         finally:
             server.terminate()
 

@@ -139,7 +139,7 @@ def test_table_fits_eighty_columns():
 
 def test_json_names_the_machine_and_every_figure():
     content = json.loads(as_json([noise("first", 20)]))
-    assert set(content["host"]) == {"python", "cores", "load"}
+    assert set(content["host"]) == {"python", "cpu", "cores", "gigabytes", "load"}
     assert content["figures"][0]["unit"] == "ms" and content["figures"][0]["runs"] == 20
 
 
