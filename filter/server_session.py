@@ -14,6 +14,9 @@ from typing import Any
 
 from lessons_loop.filter.errors import AnswerTooLarge, StoreUnreachable
 
+POLICY_PROXY = b"the policy proxy refuses"
+"""What `deploy/base/nginx.conf` says with each 403."""
+
 
 class BoundedSession:
     """Stands where Chroma's client keeps its own: limits time and size, follows no redirect.
@@ -73,12 +76,18 @@ def read_bounded(chunks: Iterator[bytes], seconds: float, limit: int) -> bytes:
 
 def refuse_failure(status: int, body: bytes) -> None:
     """Raise StoreUnreachable for a status that Chroma itself would not have explained."""
+    if status == 403 and POLICY_PROXY in body:
+        raise StoreUnreachable(
+            "the policy proxy refuses this (HTTP 403): through its address curated is read and "
+            "staging added to, nothing else; gate, desk and doctor need Chroma's own address"
+        )
     if status in (401, 403):
         raise StoreUnreachable(
             f"the server refuses access (HTTP {status}): check `chroma_token` "
             "(LESSONS_CHROMA_TOKEN) and what it may do"
         )
-    if status in (408, 429) or (status >= 500 and not body.lstrip().startswith(b"{")):
+    between = status in (408, 429, 502, 503, 504)  # proxies say these, some of them in JSON
+    if between or (status >= 500 and not body.lstrip().startswith(b"{")):
         raise StoreUnreachable(f"the server answers HTTP {status}")
     if 300 <= status < 400:
         raise StoreUnreachable(f"the server answers with a redirect (HTTP {status}): set that one")

@@ -17,6 +17,8 @@ from typing import NamedTuple, Self
 
 import requests
 
+from support.nginx import allowed
+
 
 class Call(NamedTuple):
     """One request as it came in; the path without its query."""
@@ -37,15 +39,8 @@ class Spoilt(NamedTuple):
 
 
 Spoiler = Callable[[Call], Spoilt | None]
-_TENANT = r"/api/v2/tenants/[^/]+"
-_CURATED, _STAGING = f"{_TENANT}/databases/curated", f"{_TENANT}/databases/staging"
-FILTER_MAY = re.compile(
-    r"GET /api/v2/(?:heartbeat|version|auth/identity|pre-flight-checks)"
-    rf"|GET {_TENANT}|GET (?:{_CURATED}|{_STAGING})(?:/collections/[^/]+)?"
-    rf"|POST {_CURATED}/collections/[^/]+/(?:query|get)|GET {_CURATED}/collections/[^/]+/count"
-    rf"|POST {_STAGING}/collections/[^/]+/add"
-)
-"""What the policy proxy lets the chat side do."""
+FILTER_MAY = allowed()
+"""What the policy proxy lets the chat side do, of any tenant; its own rules."""
 
 
 class Relay:

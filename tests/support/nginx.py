@@ -1,0 +1,136 @@
+"""A real nginx with the committed policy, before any server of this machine.
+
+with Proxy(tmp_path, chroma.port) as proxy:
+    open_server(parse_server(proxy.base), "curated")
+proxy.told()        # what it logged: refused and failed calls
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from lessons_loop.filter.server import DEFAULT_TENANT
+from support.chroma_server import free_port
+
+POLICY = Path(__file__).parents[2] / "deploy" / "base" / "nginx.conf"
+_RULE = re.compile(r'^ +"~\^((?:GET|POST) .+) HTTP/1\\\.1\$" (/\w+);$', re.MULTILINE)
+
+
+def rules() -> list[tuple[str, str]]:
+    """Return what the policy lets through to Chroma: a pattern of `METHOD path`, its location."""
+    found = _RULE.findall(POLICY.read_text("utf-8"))
+    return [(pattern, place) for pattern, place in found if place != "/up"]
+
+
+def allowed(tenant: str = "[^/]+") -> re.Pattern[str]:
+    """Return the policy's rules as one pattern of `METHOD path`."""
+    patterns = (re.sub(r"\(\?<\w+>", "(?:", pattern) for pattern, _ in rules())
+    return re.compile("|".join(patterns).replace(DEFAULT_TENANT, tenant))
+
+
+def adapted(folder: Path, listen: int, upstream: int, tenant: str) -> str:
+    """Return the policy with ports, folder and tenant of a test."""
+    text = POLICY.read_text("utf-8")
+    changes = {
+        "lessons-chroma:8000": f"127.0.0.1:{upstream}",
+        "listen 8080": f"listen 127.0.0.1:{listen}",
+        " /tmp/": f" {folder}/",
+        DEFAULT_TENANT: tenant,
+    }
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    # Its workers would become `nobody`, who may not enter a test's folder.
+    return f"user root;\n{text}" if os.getuid() == 0 else text
+
+
+class Proxy:
+    """nginx on a port that stays the same over restarts."""
+
+    def __init__(
+        self, folder: Path, upstream: int, *, tenant: str = DEFAULT_TENANT, port: int = 0
+    ) -> None:
+        self.port, self.folder = port or free_port(), folder / "nginx"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._conf, self._log = self.folder / "nginx.conf", self.folder / "out.log"
+        self._conf.write_text(adapted(self.folder, self.port, upstream, tenant), "utf-8")
+        self.running: subprocess.Popen[bytes] | None = None
+
+    @property
+    def base(self) -> str:
+        """Return its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> Self:
+        """Start it and wait until it listens."""
+        command = ["nginx", "-c", str(self._conf), "-e", "stderr", "-g", "daemon off;"]
+        with self._log.open("ab") as log, (self.folder / "err.log").open("ab") as errors:
+            self.running = subprocess.Popen(command, stdout=log, stderr=errors)
+        deadline = time.monotonic() + 20
+        while not self._listens():
+            assert self.running.poll() is None, (self.folder / "err.log").read_text("utf-8")
+            assert time.monotonic() < deadline, "nginx does not listen"
+            time.sleep(0.02)
+        return self
+
+    def _listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def stop(self) -> None:
+        """End it at once, its workers too."""
+        if self.running is not None:
+            self.running.send_signal(signal.SIGTERM)
+            self.running.wait(20)
+            self.running = None
+
+    def told(self) -> list[dict[str, Any]]:
+        """Return its log lines so far."""
+        lines = self._log.read_text("utf-8", "replace").splitlines()
+        return [json.loads(line) for line in lines]
+
+    def log_text(self) -> str:
+        """Return everything it wrote."""
+        return self._log.read_text("utf-8", "replace") + (self.folder / "err.log").read_text(
+            "utf-8", "replace"
+        )
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End it."""
+        self.stop()
+
+
+def send_raw(port: int, request: bytes, seconds: float = 5.0) -> bytes:
+    """Return all that comes back for these bytes, until the server closes or is silent."""
+    answer = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as wire:
+        wire.sendall(request)
+        try:
+            while part := wire.recv(65536):
+                answer += part
+        except (TimeoutError, ConnectionResetError):
+            pass
+    return answer
+
+
+def statuses(answer: bytes) -> list[int]:
+    """Return the status of each answer on a connection."""
+    return [int(code) for code in re.findall(rb"^HTTP/1\.1 (\d{3}) ", answer, re.MULTILINE)]
