@@ -32,6 +32,9 @@ def init(
     domain: Domains = "sql,openwebui",
     embedding: Embedding = "",
     seeds: Annotated[bool, typer.Option("--seeds", help="Load the shipped seeds too.")] = False,
+    unattended: Annotated[
+        bool, typer.Option("--unattended", help="For init containers: 0 while paused.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a store; running it again changes nothing.
@@ -41,6 +44,8 @@ def init(
     from lessons_loop.promote.embedders import parse_embedding
     from lessons_loop.promote.initialise import initialise
 
+    if unattended and (told := pause_of(store, state_dir)):
+        return tell([told], {"paused": told}, as_json)
     embedder = parse_embedding(embedding, os.environ)
     with busy("making the store …"):
         report = initialise(store, split(domain), embedder, state_dir)
@@ -55,6 +60,15 @@ def init(
         lines.append(as_table(loaded, dry_run=False))
         content |= json.loads(as_report(loaded, dry_run=False))
     tell(lines, content, as_json)
+
+
+def pause_of(store: str, state_dir: Path | None) -> str:
+    """Return what is to be said of a pause; empty without one."""
+    from lessons_loop.promote.pause import read_pause
+    from lessons_loop.promote.state import locate
+
+    found = read_pause(locate(store, state_dir).state, os.environ)
+    return found.told if found else ""
 
 
 def tell(lines: list[str], content: Mapping[str, Any], as_json: bool) -> None:
@@ -108,7 +122,7 @@ def publish(
     existing_store(store)
     counts = {}
     for name in given(domain):
-        settings = GateSettings(store, name, state_dir)
+        settings = GateSettings(store, name, state_dir, admits_older=True)
         with busy(f"publishing {name} …"), open_gate(settings) as session:
             session.publish(force=True)
             counts[name] = len(session.curated)

@@ -120,10 +120,15 @@ def sync_folder(folder: Path) -> None:
 
 
 def private_folder(folder: Path) -> None:
-    """Make a folder only its owner may enter; one that is too open is closed."""
+    """Make a folder only its owner may enter; one of ours that is too open is closed.
+
+    A volume's top folder in a cluster belongs to root and is shared through its group: what
+    stands in it is closed all the same.
+    """
     with file_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        if folder.stat().st_mode & 0o077:
+        found = folder.stat()
+        if found.st_mode & 0o077 and found.st_uid == os.geteuid():
             folder.chmod(0o700)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -77,6 +78,19 @@ def _named_as(store: LessonStore, copy: LessonStore) -> Iterator[None]:
 
 def _copy(source: Path, target: Path) -> None:
     if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("snapshots", "eval"))
+        shutil.copytree(source, target, ignore=_left_out)
     elif source.exists():
         shutil.copy2(source, target)
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """Return what is not copied: what dry runs never read, and what is not ours.
+
+    A volume's top folder holds things of its file system, such as root's `lost+found`.
+    """
+    return {"snapshots", "eval"} & {*names} | {n for n in names if _is_foreign(Path(folder, n))}
+
+
+def _is_foreign(path: Path) -> bool:
+    found = path.lstat()
+    return found.st_uid != os.geteuid() and path.is_dir() and not os.access(path, os.R_OK | os.X_OK)
