@@ -5,12 +5,15 @@ Older rows lack the fields that came later and read as before.
 
 from __future__ import annotations
 
+import functools
 import re
+import zlib
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
+from lessons_loop.filter.alerts import lessons_log
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.models import (
     LINE,
@@ -34,6 +37,8 @@ RATING_REASONS = frozenset(
 )
 """The words Open WebUI's reason form sends; any other is a text of somebody's and is not kept."""
 COUNTS_LIMIT = 200
+USAGE_SHARE = "LESSONS_USAGE_SHARE"
+"""Percent of the answers whose use and thumbs are noted; unset: all."""
 EventKeys = Annotated[tuple[Annotated[str, Field(max_length=80), LINE], ...], Field(max_length=64)]
 _COUNT_LINE = re.compile(r"^[a-z0-9][a-z0-9:_. -]{0,59}=[0-9]{1,15}\Z")
 CountLine = Annotated[str, Field(pattern=_COUNT_LINE)]
@@ -128,3 +133,21 @@ def tally_of(name: str, counts: Mapping[str, int], at: str) -> Tally:
     pairs = [f"{counter}={number}" for counter, number in sorted(counts.items()) if number > 0]
     lines = [line for line in pairs if _COUNT_LINE.match(line)]
     return Tally(message_ref=digest(name, at), at=at, counts=tuple(lines[:COUNTS_LIMIT]))
+
+
+def is_counted(message_ref: str, share: str) -> bool:
+    """Say whether an answer is one of the share, in percent: the same ones in every process."""
+    return zlib.crc32(message_ref.encode()) % 10_000 < 100 * usage_share(share)
+
+
+@functools.cache
+def usage_share(given: str) -> float:
+    """Return a share in percent; what is none counts all answers and is told once."""
+    try:
+        share = float(given.strip().removesuffix("%") or 100)
+    except ValueError:
+        share = -1.0
+    if 0 <= share <= 100:
+        return share
+    lessons_log.warning("%s: %.40r is no percentage, all answers are counted", USAGE_SHARE, given)
+    return 100.0

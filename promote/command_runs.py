@@ -63,6 +63,8 @@ class GateFlags:
     """Who decides, where a person does."""
     decay: DecayRules | None = None
     by_tools: bool = False
+    keep_uses: int = 0
+    """Answers without a thumb the use register keeps; 0: all."""
     notify_url: str = ""
     """Where the run's line is posted; empty: nowhere."""
     despite_pause: bool = False
@@ -128,7 +130,7 @@ def _run_once(
         if not flags.as_json:
             render.print_lines(console, render.outcome_lines(outcome, would=would))
 
-    options = RunOptions(mode, flags.rules(), flags.decay, flags.by_tools)
+    options = RunOptions(mode, flags.rules(), flags.decay, flags.by_tools, flags.keep_uses)
     judge = judge_at(*llm) if mode in (Mode.LLM, Mode.HUMAN) else None
     if flags.proof:
         flags, judge = with_embedder(flags), RememberingJudge(judge.model) if judge else None

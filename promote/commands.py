@@ -18,6 +18,7 @@ from lessons_loop.promote import commands_decide, commands_read
 from lessons_loop.promote.decay_options import (
     DemoteStale,
     JudgeByTools,
+    KeepUses,
     MaxChance,
     MinHits,
     MinSuccessRate,
@@ -131,6 +132,7 @@ def promote(
     min_success_rate: MinSuccessRate = 0.5,
     max_chance: MaxChance = 0.05,
     judge_by_tools: JudgeByTools = False,
+    keep_uses: KeepUses = 0,
     notify_url: NotifyUrl = "",
     proof: Proof = "",
     as_json: AsJson = False,
@@ -157,7 +159,8 @@ def promote(
     flags = GateFlags(*place, dup_threshold, min_users, allow_host, as_json, unattended, name)
     rules = DecayRules(min_hits, min_success_rate, judge_by_tools, max_chance)
     decay = rules if demote_stale else None
-    flags = replace(flags, decay=decay, by_tools=judge_by_tools, notify_url=notify_url, proof=proof)
+    flags = replace(flags, decay=decay, by_tools=judge_by_tools, keep_uses=keep_uses)
+    flags = replace(flags, notify_url=notify_url, proof=proof)
     if ids:
         from lessons_loop.promote.decide_runs import decide_named
 

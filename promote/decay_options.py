@@ -22,6 +22,15 @@ MaxChance = Annotated[
     float,
     typer.Option(min=0.0, max=1.0, help="Greatest chance that it was bad luck; 1: never asked."),
 ]
+KeepUses = Annotated[
+    int,
+    typer.Option(
+        envvar="LESSONS_KEEP_USES",
+        min=0,
+        show_default=False,
+        help="Answers without a thumb to remember, the newest; default: all.",
+    ),
+]
 JudgeByTools = Annotated[
     bool,
     typer.Option("--judge-by-tools", help="Tools' results judge answers without a thumb."),

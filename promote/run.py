@@ -37,6 +37,7 @@ from lessons_loop.promote.run_report import Outcome, RunReport
 from lessons_loop.promote.seals import read_seals
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.similarity import CONFLICT, RELATED
+from lessons_loop.promote.uses_kept import drop_old_uses
 
 if TYPE_CHECKING:
     from lessons_loop.promote.prove_batch import Proven
@@ -77,6 +78,8 @@ class RunOptions:
     """Take lessons that stopped helping out; a preview shows them."""
     by_tools: bool = False
     """Let the results of tools judge answers without a thumb."""
+    keep_uses: int = 0
+    """Answers without a thumb the register keeps, the newest; 0: all."""
     ready: Callable[[], None] = lambda: None
     """Called when what goes out of use is gone and nothing is judged yet."""
     proof: Proven | None = None
@@ -132,6 +135,8 @@ def _tidied(session: GateSession, options: RunOptions, report: RunReport) -> lis
     if write or options.decay:
         folded = fold_events(session, by_tools=options.by_tools)
         report.folded, report.distiller = folded.events, folded.distiller
+    if write:
+        drop_old_uses(session, options.keep_uses)
     report.harmful = hold_harmful(session, write=write)
     if options.decay:
         report.decay = demote_stale(session, options.decay, write=write)

@@ -3,7 +3,8 @@
     state/snapshots/<domain>/<UTC time>.tar.gz    see `snapshot_tar.py`
 
 A file appears under its name only when complete. Kept for 30 days, and never fewer than the
-last 8 of a domain. Folders of the last release, `state/snapshots/<time>-<run>/`, are left alone.
+last 8 of a domain; beyond 60, one a day of those that no person asked for. Folders of the last
+release, `state/snapshots/<time>-<run>/`, are left alone.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ from lessons_loop.promote.snapshot_tar import read_manifest
 
 KEEP_DAYS = 30
 KEEP_LAST = 8
+KEEP_MOST = 60
+"""Beyond it, of each day but the last only the newest is kept: an hourly gate makes 720 a month."""
 SUFFIX = ".tar.gz"
 RESTORE = "restore"
 """Purpose of the snapshots a restore takes of what it replaces."""
@@ -46,13 +48,36 @@ def old_folders(state: Path) -> list[Path]:
 
 
 def prune(state: Path, domain: str, moment: datetime, spare: str = "") -> list[Path]:
-    """Delete what is older than 30 days, never the last 8 nor `spare`; return what went."""
-    gone = []
-    for path in list_snapshots(state, domain)[:-KEEP_LAST]:
-        if path.name != spare and moment - taken_at(path) > timedelta(days=KEEP_DAYS):
-            path.unlink(missing_ok=True)
-            gone.append(path)
+    """Delete what is older than 30 days and thin out very many; return what went.
+
+    Never the last 8, nor `spare`, nor, while it is young, one that a person or a restore took.
+    """
+    found = list_snapshots(state, domain)
+    gone = [path for path in found[:-KEEP_LAST] if _is_old(path, moment) and path.name != spare]
+    left = [path for path in found if path not in set(gone)]
+    if len(left) > KEEP_MOST:
+        gone += [path for path in _repeated(left, moment) if path.name != spare]
+    for path in gone:
+        path.unlink(missing_ok=True)
     return gone
+
+
+def _is_old(path: Path, moment: datetime) -> bool:
+    return moment - taken_at(path) > timedelta(days=KEEP_DAYS)
+
+
+def _repeated(paths: Sequence[Path], moment: datetime) -> list[Path]:
+    """Return those of before the last day that a newer one of the same day stands beside."""
+    older = [path for path in paths[:-KEEP_LAST] if moment - taken_at(path) > timedelta(days=1)]
+    newest = {taken_at(path).date(): path for path in paths}
+    return [p for p in older if newest[taken_at(p).date()] != p and not _has_purpose(p)]
+
+
+def _has_purpose(path: Path) -> bool:
+    try:
+        return bool(read_manifest(path).purpose)
+    except StoreDamaged:
+        return False
 
 
 def taken_at(path: Path) -> datetime:

@@ -15,8 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.errors import LessonsError, StoreDamaged, StoreError
+from lessons_loop.promote.clock import stamp
 from lessons_loop.promote.session import open_gate
 from lessons_loop.promote.snapshot import (
+    Occasion,
     Snapshot,
     create_snapshot,
     old_folders,
@@ -24,7 +26,15 @@ from lessons_loop.promote.snapshot import (
     read_snapshot,
     rewrite_snapshot,
 )
-from lessons_loop.promote.snapshot_files import find_snapshot, name_of, prune
+from lessons_loop.promote.snapshot_files import (
+    KEEP_LAST,
+    KEEP_MOST,
+    find_snapshot,
+    list_snapshots,
+    name_of,
+    prune,
+    taken_at,
+)
 from support.gate import candidate, gate, on_folder, promotion, raw_client, retirement, stage
 from support.gate import settings as gate_settings
 from support.snapshots import fill, members, repack, snapshots
@@ -146,6 +156,33 @@ def test_thirty_days_are_kept(root: Path) -> None:
 def test_last_eight_are_kept_however_old(root: Path) -> None:
     taken = take_all(root, [START + timedelta(days=40 * month) for month in range(10)])
     assert snapshots(root) == taken[-8:]
+
+
+@on_folder
+def test_hourly_snapshots_thin_out_to_one_a_day(root: Path) -> None:
+    folder = root / "state" / "snapshots" / "sql"
+    folder.mkdir(parents=True)
+    hours = [START + timedelta(hours=hour) for hour in range(24 * 10)]
+    for moment in hours:
+        (folder / f"{stamp(moment)}.tar.gz").touch()
+    prune(root / "state", "sql", hours[-1])
+    left = [taken_at(path) for path in list_snapshots(root / "state", "sql")]
+    days = {moment.date() for moment in hours}
+    assert {moment.date() for moment in left} == days and left[-24:] == hours[-24:]
+    assert len(left) <= 24 + len(days)
+
+
+@on_folder
+def test_asked_for_snapshot_is_not_thinned_out(root: Path) -> None:
+    with open_gate(gate_settings(root), now=lambda: START) as session:
+        session.occasion = Occasion("before the change")
+        mine = create_snapshot(session)
+    for minute in range(1, 2 * KEEP_MOST):
+        other = START + timedelta(minutes=minute)
+        (mine.parent / f"{stamp(other)}.tar.gz").touch()
+    prune(root / "state", "sql", START + timedelta(days=2))
+    left = list_snapshots(root / "state", "sql")
+    assert mine in left and len(left) == 1 + KEEP_LAST
 
 
 @on_folder

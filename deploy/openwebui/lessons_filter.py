@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 5b288cfe2f6a9cd2961284a521eef69fac0077355aadb26fb436d3c0b4f81563
+source_digest: 79e4372380236625838a7523bbc5d59d2984c3865fd6bac40aefbd03ef484a53
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ import threading
 import time
 import unicodedata
 import weakref
+import zlib
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, OrderedDict, deque
@@ -3102,6 +3103,8 @@ RATING_REASONS = frozenset(
 )
 """The words Open WebUI's reason form sends; any other is a text of somebody's and is not kept."""
 COUNTS_LIMIT = 200
+USAGE_SHARE = "LESSONS_USAGE_SHARE"
+"""Percent of the answers whose use and thumbs are noted; unset: all."""
 EventKeys = Annotated[tuple[Annotated[str, Field(max_length=80), LINE], ...], Field(max_length=64)]
 _COUNT_LINE = re.compile(r"^[a-z0-9][a-z0-9:_. -]{0,59}=[0-9]{1,15}\Z")
 CountLine = Annotated[str, Field(pattern=_COUNT_LINE)]
@@ -3196,6 +3199,24 @@ def tally_of(name: str, counts: Mapping[str, int], at: str) -> Tally:
     pairs = [f"{counter}={number}" for counter, number in sorted(counts.items()) if number > 0]
     lines = [line for line in pairs if _COUNT_LINE.match(line)]
     return Tally(message_ref=digest(name, at), at=at, counts=tuple(lines[:COUNTS_LIMIT]))
+
+
+def is_counted(message_ref: str, share: str) -> bool:
+    """Say whether an answer is one of the share, in percent: the same ones in every process."""
+    return zlib.crc32(message_ref.encode()) % 10_000 < 100 * usage_share(share)
+
+
+@functools.cache
+def usage_share(given: str) -> float:
+    """Return a share in percent; what is none counts all answers and is told once."""
+    try:
+        share = float(given.strip().removesuffix("%") or 100)
+    except ValueError:
+        share = -1.0
+    if 0 <= share <= 100:
+        return share
+    lessons_log.warning("%s: %.40r is no percentage, all answers are counted", USAGE_SHARE, given)
+    return 100.0
 
 
 # ------------------------------------------------------------------------------
@@ -5242,11 +5263,13 @@ class Spool:
 
     def append_usage(self, domain: str, usage: Usage) -> None:
         """Spool one usage event; raise StoreError when it cannot be kept."""
-        self._keep(collection_names(domain)["events"], usage.to_record())
+        if is_counted(usage.message_ref, os.environ.get(USAGE_SHARE, "")):
+            self._keep(collection_names(domain)["events"], usage.to_record())
 
     def append_rating(self, domain: str, rating: Rating) -> None:
         """Spool one change of a rating; raise StoreError when it cannot be kept."""
-        self._keep(collection_names(domain)["events"], rating.to_record())
+        if is_counted(rating.message_ref, os.environ.get(USAGE_SHARE, "")):
+            self._keep(collection_names(domain)["events"], rating.to_record())
 
     def append_tally(self, domain: str, tally: Tally) -> None:
         """Spool what was counted; raise StoreError when it cannot be kept."""
@@ -5254,7 +5277,11 @@ class Spool:
 
     def waiting(self) -> int:
         """Return how many records wait for staging."""
-        return sum(1 for _ in spooled(self.paths.spool))
+        try:
+            with os.scandir(self.paths.spool) as found:  # counted at each append: 5,000 in 2 ms
+                return sum(entry.name.endswith(".json") for entry in found)
+        except FileNotFoundError:
+            return 0
 
     def drain(self, seconds: float = 5.0, most: int | None = None) -> int:
         """Move what waits, the oldest `most` of it, into staging; return how many records.
