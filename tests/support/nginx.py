@@ -133,4 +133,4 @@ def send_raw(port: int, request: bytes, seconds: float = 5.0) -> bytes:
 
 def statuses(answer: bytes) -> list[int]:
     """Return the status of each answer on a connection."""
-    return [int(code) for code in re.findall(rb"^HTTP/1\.1 (\d{3}) ", answer, re.MULTILINE)]
+    return [int(code) for code in re.findall(rb"HTTP/1\.1 (\d{3}) ", answer)]
