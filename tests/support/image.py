@@ -1,0 +1,127 @@
+"""The gate's image without an engine: the Dockerfile's own build steps, run in a folder.
+
+The stages' RUN lines are executed as they stand; `/opt/lessons` and the base image's Python
+are stood in for by a folder under .cache and the Python that made this environment.
+Not covered: the base image's file system, layers, the engine itself.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from lessons_loop.filter.store import file_lock
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = ROOT / "deploy" / "Dockerfile"
+HOME_OF_IMAGE = "/opt/lessons"
+BUILD_SECONDS = 600
+
+
+def instructions(text: str) -> list[tuple[str, str]]:
+    """Return a Dockerfile's instructions in order: word, and the rest as one line."""
+    lines = [line for line in text.splitlines() if not re.match(r"\s*(#|$)", line)]
+    joined = "\n".join(lines).replace("\\\n", " ")
+    found = (line.strip().partition(" ") for line in joined.splitlines())
+    return [(word.upper(), re.sub(r"\s+", " ", rest.strip())) for word, _, rest in found]
+
+
+def stages(text: str) -> list[list[tuple[str, str]]]:
+    """Return the instructions of each stage, FROM first."""
+    found: list[list[tuple[str, str]]] = []
+    for one in instructions(text):
+        if one[0] == "FROM":
+            found.append([])
+        if found:
+            found[-1].append(one)
+    return found
+
+
+def ignored(path: str, rules: list[str]) -> bool:
+    """Say whether .dockerignore keeps a path out of the build; the last rule that fits counts."""
+    out = False
+    for rule in rules:
+        keep, pattern = rule.startswith("!"), rule.lstrip("!").removeprefix("**/")
+        parents = [path, *map(str, Path(path).parents)]
+        names = parents if "**/" not in rule else [Path(one).name for one in parents]
+        if any(fnmatch.fnmatchcase(name, pattern) for name in names if name != "."):
+            out = not keep
+    return out
+
+
+def ignore_rules() -> list[str]:
+    """Return .dockerignore's rules."""
+    lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def build_context() -> list[Path]:
+    """Return the files a build gets to see, relative to the project."""
+    rules = ignore_rules()
+    tops = [path for path in ROOT.iterdir() if not ignored(path.name, rules)]
+    files = [file for top in tops for file in ([top] if top.is_file() else top.rglob("*"))]
+    names = [file.relative_to(ROOT) for file in files if file.is_file()]
+    return sorted(name for name in names if not ignored(str(name), rules))
+
+
+@cache
+def gate_image(requirements: str = "requirements.txt") -> Path:
+    """Return the folder that stands for /opt/lessons, built where it is not there yet."""
+    text = DOCKERFILE.read_text("utf-8")
+    parts = [text, (ROOT / "deploy" / requirements).read_text("utf-8"), sys.version]
+    folder = ROOT / ".cache" / "image" / hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    with file_lock(folder.with_suffix(".lock"), BUILD_SECONDS):
+        _build(stages(text)[0], folder, requirements)
+    return folder / "opt"
+
+
+def _build(stage: list[tuple[str, str]], folder: Path, requirements: str) -> None:
+    """Run the steps that have not been run on this content."""
+    noted = folder / "built.json"
+    done: list[str] = json.loads(noted.read_text()) if noted.exists() else []
+    runs = [rest for word, rest in stage if word == "RUN"]
+    marks = [*runs[:-1], f"{runs[-1]} {_sources_digest()}"]
+    source = folder / "src"
+    _copy_context(source)
+    for index, (line, mark) in enumerate(zip(runs, marks, strict=True)):
+        if done[: index + 1] == marks[: index + 1]:
+            continue
+        _run_step(line, source, folder / "opt", requirements)
+        noted.write_text(json.dumps(marks[: index + 1]))
+
+
+def _run_step(line: str, source: Path, target: Path, requirements: str) -> None:
+    line = line.replace("${REQUIREMENTS}", requirements).replace(HOME_OF_IMAGE, str(target))
+    words = shlex.split(line)
+    base = str(Path(sys.base_prefix) / "bin" / "python3")
+    words = {"python": [base], "pip": [base, "-m", "pip"]}[words[0]] + words[1:]
+    words += ["--force-reinstall"] if words[-1] == "." else []  # an engine starts from clean layers
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        words, cwd=source, env=kept, capture_output=True, text=True, timeout=BUILD_SECONDS
+    )
+    assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+
+def _copy_context(source: Path) -> None:
+    shutil.rmtree(source, ignore_errors=True)
+    for name in build_context():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, source / name)
+
+
+def _sources_digest() -> str:
+    content = hashlib.sha256()
+    for name in build_context():
+        content.update(str(name).encode() + b"\0" + (ROOT / name).read_bytes())
+    return content.hexdigest()
