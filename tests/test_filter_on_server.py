@@ -10,8 +10,6 @@ import time
 import pytest
 
 from lessons_loop.filter.events import Usage
-from lessons_loop.filter.inject import BLOCK_OPEN
-from lessons_loop.filter.lessons_filter import Filter, tick
 from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.filter.store import StorePaths
@@ -19,73 +17,14 @@ from lessons_loop.promote.initialise import initialise
 from lessons_loop.promote.intake import take_in
 from lessons_loop.promote.session import GateSettings, open_gate
 from support.chroma_server import ChromaServer, prepare, put_curated, rows_of
+from support.filter_chat import ASKED, EMBEDDER, Chat, scene
 from support.gate import HUMAN, HashEmbedder, candidate
 from support.llm_server import LlmServer
-from support.outlet import model_reply, outlet_body
+from support.outlet import model_reply
 from support.relay import FILTER_MAY, Relay, Spoilt
-from support.shelf import SERIALS, app_with, put_published, shelf, shelved
+from support.shelf import SERIALS, put_published, shelf, shelved
 
-EMBEDDER = HashEmbedder(256)
-ASKED = "operating hours of the machine with serial SN-4711?"
 TOKEN = "obviously-fake-token"
-
-
-class Request:
-    """What a hook gets as `__request__`, as far as we read it."""
-
-    def __init__(self, app):
-        self.app = app
-
-
-class Chat:
-    """A filter in a chat, called as Open WebUI calls it; ended by `scene`."""
-
-    def __init__(self, store, **valves):
-        self.filter = Filter()
-        self.set(store=str(store), **valves)
-        self.request = Request(app_with(EMBEDDER))
-        self.user = {"id": "user-1", "valves": Filter.UserValves()}
-        self.metadata = {"chat_id": "chat-1"}
-
-    def set(self, **valves):
-        kept = {"domains": "sql"} | (self.filter.valves.model_dump(exclude_unset=True))
-        self.filter.valves = Filter.Valves(**(kept | valves))
-
-    async def ask(self, text=ASKED):
-        body = {"model": "m", "messages": [{"role": "user", "content": text}]}
-        self.metadata = {"chat_id": "chat-1"}
-        found = await self.filter.inlet(
-            body=body, __user__=self.user, __metadata__=self.metadata, __request__=self.request
-        )
-        return [m["content"] for m in found["messages"] if BLOCK_OPEN in str(m["content"])]
-
-    async def finish(self, **fields):
-        await self.filter.outlet(
-            body=outlet_body(**fields), __user__=self.user, __metadata__=self.metadata
-        )
-        assert await self.filter.worker.settle(30) == 0
-
-    async def tick(self):
-        await tick(self.filter)
-
-    async def close(self):
-        if self.filter.timer:
-            self.filter.timer.cancel()
-        await self.filter.worker.settle(30)
-        if self.filter.backend:
-            await self.filter.backend.close()
-
-
-def scene(chat, play):
-    """Run `play(chat)`, then close what the filter holds."""
-
-    async def run():
-        try:
-            return await play(chat)
-        finally:
-            await chat.close()
-
-    return asyncio.run(run())
 
 
 @pytest.fixture(autouse=True)
