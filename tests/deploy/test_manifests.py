@@ -1,0 +1,176 @@
+"""The Kubernetes objects: rendered as committed, valid in each supported release, one per file."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes_validate import utils as schemas
+
+from support.kubernetes import (
+    DEPLOY,
+    LAYERS,
+    Object,
+    containers,
+    load_objects,
+    named,
+    of_kind,
+    pods,
+    rendered_now,
+    title,
+)
+
+OLDEST = "1.29"
+"""The first whose schema has every field that is used (`podFailurePolicy` by exit codes alone)."""
+RELEASES = [
+    version
+    for version in schemas.all_versions()
+    if tuple(map(int, version.split("."))) >= tuple(map(int, OLDEST.split(".")))
+]
+LISTS = {"Kustomization", "Component"}
+
+
+def faults(objects: list[Object], release: str) -> list[str]:
+    """Return what the release's own schema says of each object; unknown fields are faults."""
+    found = []
+    for one in objects:
+        try:
+            schemas.validate(one, release, strict=True)
+        except schemas.ValidationError as error:
+            found.append(f"{title(one)}: {error.message}")
+    return found
+
+
+def distinct() -> list[Object]:
+    """Return the objects of all layers, equal ones once."""
+    every = [one for layer in LAYERS for one in load_objects(layer)]
+    return list({json.dumps(one, sort_keys=True): one for one in every}.values())
+
+
+def text_files() -> list[Path]:
+    return sorted(
+        path for folder in ("base", "overlays") for path in (DEPLOY / folder).rglob("*.yaml")
+    )
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_committed_rendering_is_the_current_one(layer: str) -> None:
+    now = list(yaml.safe_load_all(rendered_now(layer)))
+    assert load_objects(layer) == now, "the rendered objects are old: run `make render`"
+
+
+@pytest.mark.parametrize("release", sorted({*RELEASES}))
+def test_objects_are_valid_in_each_release(release: str) -> None:
+    assert faults(distinct(), release) == []
+
+
+def test_schemas_see_what_is_wrong() -> None:
+    gate = named(load_objects("base"), "CronJob", "lessons-gate")
+    for change in (
+        {"concurrencyPolice": "Forbid"},
+        {"startingDeadlineSeconds": "soon"},
+        {"jobTemplate": {"spec": {}}},
+    ):
+        broken = deepcopy(gate)
+        broken["spec"] |= change
+        assert faults([broken], RELEASES[-1]), change
+
+
+def test_releases_reach_from_the_oldest_to_the_newest() -> None:
+    assert len({*RELEASES}) >= 9 and RELEASES[-1] == schemas.latest_version()
+
+
+@pytest.mark.parametrize("path", text_files(), ids=lambda path: str(path.relative_to(DEPLOY)))
+def test_one_object_per_file_named_by_its_kind(path: Path) -> None:
+    content = list(yaml.safe_load_all(path.read_text()))
+    assert len(content) == 1
+    kind = content[0].get("kind", "")
+    if kind in LISTS or path.name == "chroma.yaml":
+        return
+    assert path.name.partition(".")[0].partition("-")[0] == kind.lower()
+
+
+def test_namespace_comes_first_and_everything_is_in_it() -> None:
+    for layer in LAYERS:
+        objects = load_objects(layer)
+        assert objects[0]["kind"] == "Namespace"
+        assert {one["metadata"].get("namespace") for one in objects[1:]} == {"lessons"}
+
+
+def test_namespace_enforces_the_restricted_profile() -> None:
+    for layer in LAYERS:
+        labels = load_objects(layer)[0]["metadata"]["labels"]
+        levels = {labels[f"pod-security.kubernetes.io/{way}"] for way in ("enforce", "warn")}
+        assert levels == {"restricted"}
+        assert labels["pod-security.kubernetes.io/enforce-version"].startswith("v1.")
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_all_objects_and_pods_say_what_they_are_part_of(layer: str) -> None:
+    objects = load_objects(layer)
+    metas = [one["metadata"] for one in objects]
+    for owner, template in pods(objects):
+        metas.append(template["metadata"])
+        assert template["metadata"]["labels"]["app.kubernetes.io/name"] == owner.partition("/")[2]
+    assert {meta["labels"]["app.kubernetes.io/part-of"] for meta in metas} == {"lessons-loop"}
+
+
+def test_image_has_the_packages_version() -> None:
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
+    for layer in LAYERS:
+        images = {
+            one["image"]
+            for _, template in pods(load_objects(layer))
+            for one in containers(template)
+            if one["image"].rpartition("/")[2].startswith("lessons-loop-gate")
+        }
+        assert images == {f"lessons-loop-gate:{project['version']}"}
+
+
+def test_chroma_is_the_version_the_package_is_tested_with() -> None:
+    import chromadb
+
+    pod = dict(pods(load_objects("base")))["StatefulSet/lessons-chroma"]
+    assert containers(pod)[0]["image"] == f"chromadb/chroma:{chromadb.__version__}"
+
+
+def test_no_secret_is_rendered_and_none_overwritten() -> None:
+    for layer in LAYERS:
+        assert not of_kind(load_objects(layer), "Secret")
+
+
+def secret_template() -> Any:
+    return yaml.safe_load((DEPLOY / "base" / "secret.example.yaml").read_text())
+
+
+def test_secret_template_holds_no_value() -> None:
+    template = secret_template()
+    assert faults([template], RELEASES[-1]) == []
+    assert not template.get("stringData") and not template.get("data")
+    assert (template["metadata"]["name"], template["metadata"]["namespace"]) == (
+        "lessons-secrets",
+        "lessons",
+    )
+
+
+def test_overlays_differ_as_they_say() -> None:
+    small, production = (load_objects(layer) for layer in ("small", "production"))
+    sizes = [
+        named(objects, "StatefulSet", "lessons-chroma")["spec"]["template"]["spec"]["containers"][
+            0
+        ]["resources"]["requests"]["memory"]
+        for objects in (small, load_objects("base"), production)
+    ]
+    assert sizes == ["192Mi", "384Mi", "1Gi"]
+    gates = [
+        containers(dict(pods(objects))["CronJob/lessons-gate"])[-1]["args"]
+        for objects in (small, production)
+    ]
+    assert gates[1] == [*gates[0], "--review", "llm"]
+    assert gates[0] == ["promote", "--unattended", "--demote-stale"]
+    assert named(production, "Deployment", "lessons-proxy")["spec"]["replicas"] == 2
