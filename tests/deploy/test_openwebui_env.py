@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import requests
+import yaml
 
 from lessons_loop.deploy.plugin_file import plugin_source
 from lessons_loop.deploy.processes import loopback_session
@@ -23,11 +24,12 @@ from lessons_loop.promote.records import Actor
 from lessons_loop.promote.session import GateSettings, open_gate
 from support.chroma_server import ChromaServer, fresh_url, prepare, rows_of
 from support.env_block import env_block
+from support.nginx import Proxy
 from support.openwebui import MODEL, PLUGIN, Server, eventually
 from support.provider import Provider, content_text, system_text
-from support.relay import FILTER_MAY, Relay
 
 FILTER = Path(__file__).parents[2] / "filter"
+RENDERED = Path(__file__).parents[2] / "deploy" / "rendered"
 PROXY = "http://lessons-proxy.lessons.svc:8080"
 SECRETS = {"lessons-secrets": {"LESSONS_SALT": "obviously-fake-salt"}}
 VALVES: dict[str, object] = {"domains": "sql", "min_similarity": "0.3"}
@@ -41,7 +43,7 @@ class Stack(NamedTuple):
 
     openwebui: Server
     chroma: ChromaServer
-    proxy: Relay
+    proxy: Proxy
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with Provider() as provider, ChromaServer(folder / "chroma") as chroma:
         server = Server(folder / "pod", provider)
         teach(chroma.base, folder / "state", server)
-        with Relay(chroma.base, allow=FILTER_MAY) as proxy:
+        with Proxy(folder, chroma.port) as proxy:
             block = env_block().resolved(SECRETS)
             local = {name: value.replace(PROXY, proxy.base) for name, value in block.items()}
             server.settings = dataclasses.replace(
@@ -129,6 +131,22 @@ def test_block_names_only_settings_the_plugin_reads() -> None:
     assert named and set(named) <= read
 
 
+@pytest.mark.parametrize("overlay", ["small", "production"])
+def test_block_leads_to_the_proxy_of_each_overlay(overlay: str) -> None:
+    objects = list(yaml.safe_load_all((RENDERED / f"{overlay}.yaml").read_text("utf-8")))
+    service = next(
+        o for o in objects if o["kind"] == "Service" and "proxy" in o["metadata"]["name"]
+    )
+    name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
+    port = service["spec"]["ports"][0]["port"]
+    assert env_block().resolved(SECRETS)["LESSONS_STORE"] == f"http://{name}.{namespace}.svc:{port}"
+    policies = [
+        o for o in objects if o["kind"] == "NetworkPolicy" and o["metadata"]["name"] == name
+    ]
+    (rule,) = policies[0]["spec"]["ingress"]
+    assert [peer["podSelector"]["matchLabels"] for peer in rule["from"]][-1] == env_block().labels
+
+
 def test_block_without_its_secret_starts_nothing() -> None:
     with pytest.raises(KeyError, match="lessons-secrets"):
         env_block().resolved({})
@@ -156,7 +174,7 @@ def test_use_of_a_lesson_is_staged_through_the_proxy(stack: Stack) -> None:
     told(stack)
     events = eventually(lambda: rows_of(stack.chroma.base, "staging", "sql-lessons-events")["ids"])
     assert events
-    assert not stack.proxy.refused
+    assert not [line for line in stack.proxy.told() if int(line["status"]) >= 400]
 
 
 def test_resetting_the_vector_storage_leaves_lessons_alone(stack: Stack) -> None:

@@ -76,10 +76,10 @@ def parts(line: str) -> Iterator[list[str]]:
 def commands(program: str) -> list[list[str]]:
     """Return the words of every command on the page that calls this program."""
     found = [part for line in command_lines() for part in parts(line)]
-    return [_shown(part) for part in found if part and _shown(part)[:1] == [program]]
+    return [without_settings(part) for part in found if part and without_settings(part)[:1] == [program]]
 
 
-def _shown(part: list[str]) -> list[str]:
+def without_settings(part: list[str]) -> list[str]:
     """Return a command without its redirections and leading settings (`A=b command`)."""
     kept = part[: next((i for i, word in enumerate(part) if set(word) <= set("<>")), len(part))]
     while kept and re.fullmatch(r"\w+=.*", kept[0]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -71,7 +72,7 @@ def outlet_body(
     }
 
 
-def model_reply(text: str | None = None) -> Step:
+def model_reply(text: str | None = None, fields: Mapping[str, Any] = LESSON) -> Step:
     """Cite, as a good model would, the changed call and its result from the numbered transcript."""
 
     def step(handler: BaseHTTPRequestHandler, received: Received) -> None:
@@ -79,7 +80,7 @@ def model_reply(text: str | None = None) -> Step:
         lines = [line for line in prompt.splitlines() if line.startswith("[")]
         cited = [int(x[1 : x.index("]")]) for x in lines if "serial_key" in x or "812.5" in x]
         quote = next(x for x in lines if "812.5" in x).split(": ", 1)[1].strip()
-        lesson = LESSON | {"lines": cited[:2], "quote": quote[:60]}
+        lesson = {**fields, "lines": cited[:2], "quote": quote[:60]}
         says(text or json.dumps({"lessons": [lesson]}))(handler, received)
 
     return step
