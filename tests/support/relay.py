@@ -59,8 +59,7 @@ class Relay:
         self.target, self.allow, self.spoil, self.delay = target, allow, spoil, delay
         self.calls: list[Call] = []
         self.refused: list[Call] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 
     @property
@@ -99,6 +98,11 @@ class Relay:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128  # of five, a burst of fifty waits a second for its second packet
 
 
 def _handler(relay: Relay) -> type[BaseHTTPRequestHandler]:
