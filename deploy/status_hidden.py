@@ -84,7 +84,9 @@ def label_of(setting: str) -> str:
     if not colon:
         return ""
     name = rest.rpartition("@")[0] if kind == "openai" and "@" in rest else rest
-    return f"{kind}:{name.rstrip('/').rpartition('/')[2] if kind != 'openai' else name}"
+    if kind != "openai":
+        name = name.rstrip("/").rpartition("/")[2]
+    return f"{kind}:{name}" if name else kind
 
 
 def never_asked(domains: Sequence[DomainStatus]) -> Iterator[Hidden]:

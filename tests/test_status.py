@@ -224,6 +224,7 @@ def test_sparkline_shows_none_and_most() -> None:
         ("sentence-transformers:/some/where/model/", "sentence-transformers:model"),
         ("none", ""),
         ("", ""),
+        ("minilm:", "minilm"),
     ],
 )
 def test_setting_names_a_model(setting: str, model: str) -> None:
