@@ -31,6 +31,7 @@ SERVER_SECONDS = 20.0
 NO_ANSWER = ("does not answer", "cannot be reached")
 """How the store\'s errors tell a server that is down or frozen."""
 SERVER_DOWN = "start the server, or correct --store (LESSONS_STORE)"
+AT_PROXY = "set --store (LESSONS_STORE) to Chroma's own address, such as http://lessons-chroma:8000"
 
 
 @dataclass(frozen=True)
@@ -131,8 +132,7 @@ def store_part(settings: Settings, answers: Mapping[str, Answer]) -> list[Findin
         text = "no store given"
         return [Finding("store", Level.NOT_CHECKED, text, "pass --store or set LESSONS_STORE")]
     looked = answers.get("files") or answers["server"]
-    down = SERVER_DOWN if any(words in looked.error for words in NO_ANSWER) else ""
-    remedy = down if is_server(settings.store) else init_command(settings)
+    remedy = server_remedy(looked.error) if is_server(settings.store) else init_command(settings)
     if looked.error:
         return [unanswered("store", looked, remedy)]
     place = place_findings(settings, looked.value)
@@ -140,6 +140,13 @@ def store_part(settings: Settings, answers: Mapping[str, Answer]) -> list[Findin
         told = any(one.level is Level.PROBLEM for one in place)  # why it cannot be read
         return place if told else [*place, read_failure(answers["store"])]
     return [*place, *checks_store.status_findings(status), *waiting_findings(settings, answers)]
+
+
+def server_remedy(error: str) -> str:
+    """Return what helps when a server refuses or is down, "" where the error says it all."""
+    if "the policy proxy refuses" in error:
+        return AT_PROXY
+    return SERVER_DOWN if any(words in error for words in NO_ANSWER) else ""
 
 
 def init_command(settings: Settings) -> str:
