@@ -8,7 +8,8 @@
 
 Covered: arguments, environment, user and groups, read-only root, no capabilities, volumes, the
 names and ports of Services, no network but the cluster's own.
-Not covered: the images' file systems (stood in for by this machine's), seccomp, limits, NetworkPolicies.
+Not covered: the images' file systems (this machine's stand in for them), seccomp, limits,
+NetworkPolicies.
 """
 
 from __future__ import annotations
@@ -121,10 +122,9 @@ class Pod:
 
     def _give_to_group(self, place: Path) -> None:
         """Do as the kubelet does with fsGroup; an empty volume belongs to root."""
-        if os.getuid() == 0 and place.stat().st_gid == 0:
-            group = (self.spec.get("securityContext") or {}).get("fsGroup", 0)
+        group = (self.spec.get("securityContext") or {}).get("fsGroup", 0)
+        if os.getuid() == 0 and (place.stat().st_gid == 0 or not group):
             os.chown(place, 0, group)
-        if os.access(place, os.W_OK) and not place.stat().st_mode & 0o2000:
             place.chmod(0o2777 if place.parent == self.folder else 0o2775)
 
     def sandbox(self, container: str) -> Sandbox:

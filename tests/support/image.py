@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
-import json
 import os
 import re
 import shlex
@@ -77,40 +76,55 @@ def build_context() -> list[Path]:
 def gate_image(requirements: str = "requirements.txt") -> Path:
     """Return the folder that stands for /opt/lessons, built where it is not there yet."""
     text = DOCKERFILE.read_text("utf-8")
-    parts = [text, (ROOT / "deploy" / requirements).read_text("utf-8"), sys.version]
-    folder = ROOT / ".cache" / "image" / hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
-    folder.mkdir(parents=True, exist_ok=True)
-    with file_lock(folder.with_suffix(".lock"), BUILD_SECONDS):
-        _build(stages(text)[0], folder, requirements)
+    runs = [rest for word, rest in stages(text)[0] if word == "RUN"]
+    runs = [line.replace("${REQUIREMENTS}", requirements) for line in runs]
+    pinned = (ROOT / "deploy" / requirements).read_text("utf-8")
+    cached = ROOT / ".cache" / "image"
+    cached.mkdir(parents=True, exist_ok=True)
+    with file_lock(cached / "build.lock", BUILD_SECONDS):
+        below = _layer(cached / _digest(*runs[:-1], pinned, sys.version), None, runs[:-1])
+        _forget_old(cached)
+        return _layer(
+            cached / _digest(below.parent.name, runs[-1], _sources_digest()), below, runs[-1:]
+        )
+
+
+def _layer(folder: Path, below: Path | None, runs: list[str]) -> Path:
+    """Return a folder on which the steps were run, made as links to the one below it."""
+    if (folder / "done").exists():
+        (folder / "done").touch()
+        return folder / "opt"
+    shutil.rmtree(folder, ignore_errors=True)
+    _copy_context(folder / "src")
+    if below:
+        shutil.copytree(below, folder / "opt", symlinks=True, copy_function=os.link)
+    for line in runs:
+        _run_step(line, folder / "src", folder / "opt")
+    (folder / "done").touch()
     return folder / "opt"
 
 
-def _build(stage: list[tuple[str, str]], folder: Path, requirements: str) -> None:
-    """Run the steps that have not been run on this content."""
-    noted = folder / "built.json"
-    done: list[str] = json.loads(noted.read_text()) if noted.exists() else []
-    runs = [rest for word, rest in stage if word == "RUN"]
-    marks = [*runs[:-1], f"{runs[-1]} {_sources_digest()}"]
-    source = folder / "src"
-    _copy_context(source)
-    for index, (line, mark) in enumerate(zip(runs, marks, strict=True)):
-        if done[: index + 1] == marks[: index + 1]:
-            continue
-        _run_step(line, source, folder / "opt", requirements)
-        noted.write_text(json.dumps(marks[: index + 1]))
-
-
-def _run_step(line: str, source: Path, target: Path, requirements: str) -> None:
-    line = line.replace("${REQUIREMENTS}", requirements).replace(HOME_OF_IMAGE, str(target))
+def _run_step(line: str, source: Path, target: Path) -> None:
+    line = line.replace(HOME_OF_IMAGE, str(target))
     words = shlex.split(line)
     base = str(Path(sys.base_prefix) / "bin" / "python3")
     words = {"python": [base], "pip": [base, "-m", "pip"]}[words[0]] + words[1:]
-    words += ["--force-reinstall"] if words[-1] == "." else []  # an engine starts from clean layers
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(
         words, cwd=source, env=kept, capture_output=True, text=True, timeout=BUILD_SECONDS
     )
     assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+
+def _forget_old(cached: Path, kept: int = 8) -> None:
+    """Delete what was not used for longest; a layer of the running tests is among the newest."""
+    found = sorted(cached.glob("*/done"), key=lambda one: one.stat().st_mtime, reverse=True)
+    for one in found[kept:]:
+        shutil.rmtree(one.parent, ignore_errors=True)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def _copy_context(source: Path) -> None:
