@@ -26,6 +26,7 @@ from lessons_loop.promote.state import state_folder, store_paths
 
 CHROMADB = ((1, 5, 9), (1, 6))
 """Versions of chromadb the store's files and calls are known for: from, below."""
+MISSING = "not installed"
 FILE_SECONDS = 10.0
 SERVER_SECONDS = 20.0
 NO_ANSWER = ("does not answer", "cannot be reached")
@@ -110,10 +111,12 @@ def version_findings() -> list[Finding]:
     """Say which versions run here."""
     python = ".".join(map(str, sys.version_info[:3]))
     found = [Finding("lessons-loop", Level.OK, f"{installed('lessons-loop')}, Python {python}")]
-    chroma = installed("chromadb")
+    whole, client = installed("chromadb"), installed("chromadb-client")
+    thin = whole == MISSING != client  # the gate's image: enough for servers
+    chroma = f"{client} (client, for servers)" if thin else whole
     low, high = CHROMADB
     wanted = "chromadb>=1.5.9,<1.6"
-    good = low <= release(chroma) < high
+    good = low <= release(client if thin else whole) < high
     level = Level.OK if good else Level.PROBLEM
     return [*found, Finding("chromadb", level, chroma, "" if good else f"pip install '{wanted}'")]
 
@@ -123,7 +126,7 @@ def installed(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
-        return "not installed"
+        return MISSING
 
 
 def store_part(settings: Settings, answers: Mapping[str, Answer]) -> list[Finding]:
