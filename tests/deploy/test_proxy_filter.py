@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import chromadb
 import pytest
@@ -21,7 +21,7 @@ from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.initialise import initialise
 from lessons_loop.promote.intake import take_in
 from lessons_loop.promote.session import GateSettings, open_gate
-from support.chroma_server import ChromaServer, prepare, put_curated, rows_of
+from support.chroma_server import ChromaServer, fresh_url, prepare, put_curated, rows_of
 from support.commands import run_here
 from support.filter_chat import EMBEDDER, Chat, scene
 from support.gate import HUMAN, candidate
@@ -143,23 +143,47 @@ def swapped(here: Any, there: Any) -> Any:
     return here
 
 
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
-def test_changed_plugin_can_do_no_more(proxy: Proxy, store_url: str, attack: Any) -> None:
-    prepare(parse_server(store_url), "sql")
-    put_curated(store_url, shelf(), EMBEDDER)
-    kept = rows_of(store_url, "curated", "sql-lessons")
-    tenant = parse_server(store_url).tenant
+class Attacked(NamedTuple):
+    """A store behind a proxy, and Chroma's own clients that go through it."""
+
+    proxy: Proxy
+    url: str
+    curated: Any
+    staging: Any
+
+    def rows(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what the gate's side holds."""
+        curated = rows_of(self.url, "curated", "sql-lessons")
+        return curated, rows_of(self.url, "staging", "sql-lessons-candidates")
+
+
+@pytest.fixture(scope="module")
+def attacked(
+    tmp_path_factory: pytest.TempPathFactory, chroma_server: ChromaServer
+) -> Iterator[Attacked]:
+    url = fresh_url(chroma_server)
+    address = parse_server(url)
+    prepare(address, "sql")
+    put_curated(url, shelf(), EMBEDDER)
+    folder = tmp_path_factory.mktemp("attacked")
     with (
-        plain_client(proxy, tenant, "curated") as curated,
-        plain_client(proxy, tenant, "staging") as staging,
+        Proxy(folder, chroma_server.port, tenant=address.tenant) as proxy,
+        plain_client(proxy, address.tenant, "curated") as curated,
+        plain_client(proxy, address.tenant, "staging") as staging,
     ):
-        lessons = curated.get_collection("sql-lessons", embedding_function=None)
-        staged = staging.get_collection("sql-lessons-candidates", embedding_function=None)
-        with pytest.raises(Exception, match="policy proxy refuses") as raised:
-            attack(lessons, staged)
+        yield Attacked(proxy, url, curated, staging)
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
+def test_changed_plugin_can_do_no_more(attacked: Attacked, attack: Any) -> None:
+    kept, told = attacked.rows(), len(attacked.proxy.told())
+    lessons = attacked.curated.get_collection("sql-lessons", embedding_function=None)
+    staged = attacked.staging.get_collection("sql-lessons-candidates", embedding_function=None)
+    with pytest.raises(Exception, match="policy proxy refuses") as raised:
+        attack(lessons, staged)
     assert "\n" not in str(raised.value).strip()
-    assert rows_of(store_url, "curated", "sql-lessons") == kept
-    assert [line["status"] for line in proxy.told()] == [403]
+    assert attacked.rows() == kept
+    assert [line["status"] for line in attacked.proxy.told()[told:]] == [403]
 
 
 def test_rows_wait_while_chroma_is_away(tmp_path: Path) -> None:  # T-31
