@@ -17,6 +17,7 @@ from lessons_loop.deploy import (
     eval_demo_command,
     eval_run_command,
     install_command,
+    migrate_command,
     report_command,
     schedule_command,
     status_command,
@@ -160,6 +161,7 @@ def run(arguments: list[str]) -> int:
 install_command.register(app)
 doctor_command.register(app)
 store_commands.register(app)
+migrate_command.register(app)
 status_command.register(app)
 audit_command.register(app)
 report_command.register(app)

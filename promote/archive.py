@@ -14,6 +14,7 @@ import numpy as np
 from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.errors import InvalidLesson, StoreMissing
 from lessons_loop.filter.models import Record
+from lessons_loop.filter.schema import MARK_FIELD, SCHEMA
 from lessons_loop.filter.store import collection_names
 from lessons_loop.promote.records import Archived
 from lessons_loop.promote.rows import (
@@ -50,7 +51,7 @@ def ensure_archive(client: ClientAPI, domain: str, *, written: bool) -> Any:
     found = find_collection(client, name)
     if found is None and written:
         raise StoreMissing(f"{name} is missing: restore the store from a backup")
-    return create_cosine(client, name) if found is None else found
+    return create_cosine(client, name, {MARK_FIELD: SCHEMA}) if found is None else found
 
 
 def archive_row(archived: Archived, vector: Vectors | None, generation: int) -> Row:

@@ -13,6 +13,7 @@ import numpy as np
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.events import EventRecord, Rating, Tally, Usage
 from lessons_loop.filter.models import Candidate, Record
+from lessons_loop.filter.schema import MARK_FIELD, SCHEMA
 from lessons_loop.filter.store import STAGING_VECTOR, collection_names
 from lessons_loop.promote.places import FolderStore, StagingPlace
 from lessons_loop.promote.rows import (
@@ -100,7 +101,7 @@ def delete_staged(
                 continue
             if isinstance(place, FolderStore) and _are_all(collection, ids):
                 client.delete_collection(name)
-                create_cosine(client, name)
+                create_cosine(client, name, collection.metadata)
             else:
                 delete_rows(collection, ids)
 
@@ -119,14 +120,18 @@ def _are_all(collection: Any, ids: Sequence[str]) -> bool:
 
 
 def put_back(
-    place: StagingPlace, domain: str, candidates: Sequence[Row], events: Sequence[Row]
+    place: StagingPlace,
+    domain: str,
+    candidates: Sequence[Row],
+    events: Sequence[Row],
+    schema: int = SCHEMA,
 ) -> None:
     """Add rows to staging again; ids that are there stay as they are. Raises StoreError."""
     names = collection_names(domain)
     wanted = {names["candidates"]: candidates, names["events"]: events}
     if not (candidates or events):
         return
-    ensure_staging(place, domain)
+    ensure_staging(place, domain, schema)
     with place.staging() as client:
         for name, rows in wanted.items():
             if client is not None and rows:
@@ -143,13 +148,13 @@ def _put_missing(collection: Any, rows: Sequence[Row]) -> None:
     write_rows(collection, fresh, {})
 
 
-def ensure_staging(place: StagingPlace, domain: str) -> None:
-    """Create a domain's staging collections where they are missing."""
+def ensure_staging(place: StagingPlace, domain: str, schema: int = SCHEMA) -> None:
+    """Create a domain's staging collections where they are missing; `schema`: the store's."""
     names = collection_names(domain)
     with place.staging(create=True) as client:
         for name in (names["candidates"], names["events"]):
             if client is not None and find_collection(client, name) is None:
-                create_cosine(client, name)
+                create_cosine(client, name, {MARK_FIELD: schema})
 
 
 def _read_staging(place: StagingPlace, *names: str) -> list[list[Record]]:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from lessons_loop.filter.embed import Fingerprint
 from lessons_loop.filter.errors import InvalidLesson, StoreError
 from lessons_loop.filter.models import Curated, Metadata, Record
+from lessons_loop.filter.schema import SCHEMA, refuse_newer
 from lessons_loop.filter.store import collection_names
 from lessons_loop.promote.ledger import Head
 from lessons_loop.promote.rows import (
@@ -31,7 +32,6 @@ from lessons_loop.promote.rows import (
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
-SCHEMA = 1
 NO_FLOOR = -1.0
 
 
@@ -74,17 +74,13 @@ class Header(BaseModel):
 
     @classmethod
     def of(cls, collection: Any) -> Self:
-        """Read a collection's metadata; raise StoreError when it is none of ours."""
+        """Read a collection's metadata; raise StoreNewer, StoreError when it is none of ours."""
+        refuse_newer(collection.metadata, collection.name)
         try:
             header = cls.model_validate(collection.metadata or {})
             header.fingerprint  # noqa: B018  # raises when it cannot be read
         except ValidationError:
             raise StoreError(f"{collection.name} was not made by `lessons init`") from None
-        if header.schema_version > SCHEMA:
-            raise StoreError(
-                f"{collection.name} has schema {header.schema_version}, "
-                f"this release knows {SCHEMA}: upgrade it"
-            )
         return header
 
 

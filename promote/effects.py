@@ -57,9 +57,10 @@ def carry_out(
     write_archive(archive, plan.archive, stored_fields(archive, plan.archive))
     checkpoint("archive")
     clients.guard()
-    put_back(place, plan.domain, plan.stage, plan.stage_events)
+    schema = plan.header.schema_version
+    put_back(place, plan.domain, plan.stage, plan.stage_events, schema)
     _write_curated(clients, curated, plan, checkpoint)
-    register = UseRegister(place.state, plan.domain)
+    register = UseRegister(place.state, plan.domain, schema)
     register.put(plan.uses)
     register.remove(plan.drop_uses)
     checkpoint("uses")

@@ -2,8 +2,10 @@
 
 LessonsError
 ├── Paused
+├── NoSuchSchema
 └── StoreError
     ├── WrongState
+    ├── StoreOlder
     ├── LockLost
     ├── StoreLocked
     │   └── LockHeld
@@ -21,8 +23,16 @@ class Paused(LessonsError):
     """An administrator has stopped the gate; nothing was read or written."""
 
 
+class NoSuchSchema(LessonsError):
+    """A schema no release of ours, or only a later one, knows."""
+
+
 class WrongState(StoreError):
     """The state directory does not belong to this store; nothing was written."""
+
+
+class StoreOlder(StoreError):
+    """The store is of an earlier release and is to be migrated first; nothing was written."""
 
 
 class LockHeld(StoreLocked):

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.models import Curated, Lesson, Status
 from lessons_loop.filter.redact import find_sensitive
+from lessons_loop.filter.schema import refuse_newer
 from lessons_loop.promote.files import file_errors
 from lessons_loop.promote.hidden import find_hidden, find_lookalikes
 from lessons_loop.promote.masking import mask_through
@@ -135,6 +136,7 @@ def _fields(line: bytes) -> dict[str, Any]:
         raise InvalidLesson("is no JSON") from None
     if not isinstance(fields, dict):
         raise InvalidLesson("is no JSON object")
+    refuse_newer(fields, "the lesson")
     if strange := sorted(set(fields) - {*LESSON_FIELDS, *OTHER_FIELDS}):
         raise InvalidLesson(f"{strange[0][:40]!r}: is no field of a lesson")
     for name in ("seed_id", "reason"):

@@ -52,8 +52,9 @@ def initialise(
         place.make_databases()
     created = []
     for name in names:
-        with open_gate(GateSettings(store, name, state, embedder), now=now) as session:
-            ensure_staging(session.store, name)
+        settings = GateSettings(store, name, state, embedder, admits_older=True)
+        with open_gate(settings, now=now) as session:
+            ensure_staging(session.store, name, session.holdings.header.schema_version)
             if session.created:
                 created.append(name)
     advice = _make_salt(place)

@@ -23,11 +23,14 @@ from lessons_loop.filter.published import (
     PublishedSet,
     read_published,
 )
+from lessons_loop.filter.schema import PUBLISHED_READER, SCHEMA
 from lessons_loop.promote.calibrate import Calibration, calibrate
 from lessons_loop.promote.curated import Header
 from lessons_loop.promote.files import public_folder, write_atomic
 
 PUBLISHED_MODE = 0o644
+UNPUBLISHED = {"proof"}
+"""Recall has no use for it, and a plugin of schema 1 refuses the whole file for it."""
 
 
 class Edition(NamedTuple):
@@ -79,11 +82,15 @@ def calibrated_header(header: Header, edition: Edition, embedder: Embedder | Non
 
 def render(edition: Edition, calibration: Calibration) -> tuple[PublishedHeader, bytes]:
     """Return header and body of the file."""
-    lines = b"".join(lesson.model_dump_json().encode() + b"\n" for lesson in edition.lessons)
+    lines = b"".join(
+        lesson.model_dump_json(exclude=UNPUBLISHED).encode() + b"\n" for lesson in edition.lessons
+    )
     padding = b" " * (-len(lines) % PUBLISHED_ALIGN)
     dimension = edition.fingerprint.dimension if edition.fingerprint else 0
     body = lines + padding + np.ascontiguousarray(edition.vectors, dtype="<f4").tobytes()
     header = PublishedHeader(
+        schema_version=SCHEMA,
+        min_reader=PUBLISHED_READER,
         domain=edition.domain,
         rev=edition.rev,
         count=len(edition.lessons),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Self
@@ -12,6 +13,8 @@ from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.models import Candidate, Curated, Lesson, Record, Status
 from lessons_loop.promote.uses import Use
+
+_WORD = re.compile(r"[a-z][a-z-]{0,30}\Z")
 
 
 class Action(StrEnum):
@@ -34,6 +37,18 @@ class Action(StrEnum):
     FORGET = "forget"
     IMPORT = "import"
     PROVE = "prove"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Action | None:
+        """Read a later release's action: its line is part of the chain, and decides nothing here.
+
+        Only where that release took the store back to this one's schema: else nothing is read.
+        """
+        if not isinstance(value, str) or not _WORD.match(value):
+            return None
+        found = str.__new__(cls, value)
+        found._name_, found._value_ = value.upper().replace("-", "_"), value
+        return found
 
 
 class Actor(BaseModel):

@@ -24,6 +24,7 @@ from lessons_loop.filter.errors import (
     StoreUnreachable,
 )
 from lessons_loop.filter.models import Metadata, Record
+from lessons_loop.filter.schema import refuse_newer
 from lessons_loop.filter.server import transport_reason
 from lessons_loop.filter.store import first_line
 
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
 
 PAGE, ID_PAGE = 250, 20_000
 """Rows asked for at once: of 1,000 an embedded Chroma keeps 100 MB afterwards (measured)."""
-WRITE_BATCH = 500
-WRITE_BYTES = 8 * 2**20
+WRITE_BATCH, WRITE_BYTES = 500, 8 * 2**20
 """Of one batch; a Chroma server takes 40 MiB, and numbers may grow threefold on their way."""
 PLACEHOLDER = [1.0]
 """Vector of collections that are never searched."""
@@ -120,8 +120,7 @@ def _nonsense(name: str) -> StoreUnreachable:
 
 def get_page(collection: Any, include: Sequence[str], **which: Any) -> dict[str, Any]:
     """Return what `get` answers, each list as long as `ids`; raise StoreError."""
-    name = collection.name
-    with chroma_errors(name):
+    with chroma_errors(name := collection.name):
         page = collection.get(include=list(include), **which)
         ids = page["ids"]
         lists = [[] if page[field] is None else page[field] for field in include]
@@ -132,12 +131,14 @@ def get_page(collection: Any, include: Sequence[str], **which: Any) -> dict[str,
 
 
 def find_collection(client: ClientAPI, name: str) -> Any | None:
-    """Return a collection, None when there is none."""
+    """Return a collection, None when there is none; raise StoreNewer."""
     from chromadb.errors import NotFoundError
 
     with chroma_errors(name):
         try:
-            return client.get_collection(name, embedding_function=None)
+            found = client.get_collection(name, embedding_function=None)
+            refuse_newer(found.metadata, name)
+            return found
         except NotFoundError:
             return None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,9 +17,10 @@ from pathlib import Path
 
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.filter.errors import LessonsError
+from lessons_loop.filter.schema import SCHEMA
 from lessons_loop.promote.candidates import ensure_staging
 from lessons_loop.promote.clock import utc_now
-from lessons_loop.promote.curated import CuratedWriter
+from lessons_loop.promote.curated import CuratedWriter, Header
 from lessons_loop.promote.effects import (
     Checkpoint,
     no_checkpoint,
@@ -48,6 +49,7 @@ from lessons_loop.promote.state import (
     clean_domain,
     ensure_state_id,
     locate,
+    refuse_older,
 )
 from lessons_loop.promote.summary import write_summary
 from lessons_loop.promote.writing import GateWriter
@@ -68,6 +70,8 @@ class GateSettings:
     """None: read, report and hold, but never promote."""
     dry_run: bool = False
     """Works on a throw-away copy: the store keeps every byte."""
+    admits_older: bool = False
+    """For what may look after a store of an earlier schema: init, publish, migrate."""
     despite_pause: bool = False
     """For commands that undo, or take lessons out of use: they go on while the gate is paused."""
     lock_term: float = LOCK_TERM
@@ -123,6 +127,7 @@ class GateSession(GateWriter):
     ) -> None:
         super().__init__(domain, store, clients, settings.embedder, now, checkpoint)
         self.dry_run = settings.dry_run
+        self.admits_older = settings.admits_older
         self.created = False
         """Whether this session made the domain."""
         self.snapshot = ""
@@ -137,6 +142,8 @@ class GateSession(GateWriter):
             self._recover()
         if self._prepared:
             return
+        if not self.admits_older:  # a dry run ends here as the run itself would
+            refuse_older([self.holdings.header], self.store.title)
         if problems := self.ledger.chain_problems():
             raise LedgerBroken(f"{self.ledger.path}: {problems[0]}; run `lessons verify`")
         if not self.dry_run:
@@ -154,6 +161,7 @@ class GateSession(GateWriter):
         """Check state and model, finish an interrupted change, load curated."""
         headers = self.holdings.headers()
         refuse_lost_domains(self.ledger, self.store.title, [one.domain for one in headers])
+        self._refuse_older(headers)
         state_id = ensure_state_id(self.state, headers)
         self._recover()
         settle_leftover_rebuild(self.clients.curated, self.domain)
@@ -164,6 +172,12 @@ class GateSession(GateWriter):
         if self.created or (not re_embedding and self._is_unwritten()):
             self._record_creation()
 
+    def _refuse_older(self, headers: Sequence[Header]) -> None:
+        """Raise StoreOlder before anything is written into a store of an earlier schema."""
+        created = self.domain not in {header.domain for header in headers}
+        if created or not (self.admits_older or self.dry_run):
+            refuse_older(headers, self.store.title)
+
     def _is_unwritten(self) -> bool:
         """Say whether the domain's creator died before its first ledger line."""
         return self.holdings.header.head_n == 0 and not self.curated
@@ -171,7 +185,7 @@ class GateSession(GateWriter):
     def _record_creation(self) -> None:
         if not isinstance(self.store, FolderStore):  # there the plugin makes its own
             ensure_staging(self.store, self.domain)
-        payload: dict[str, object] = {"domain": self.domain, "schema": 1}
+        payload: dict[str, object] = {"domain": self.domain, "schema": SCHEMA}
         change = Change(Action.INIT, self.domain, "domain created", RULE, payload)
         entry = self.entry_for(change)
         self.commit(make_plan(change, entry, self.holdings.header, {}, self._vector_of))

@@ -31,7 +31,9 @@ from lessons_loop.promote.curated import Header
 from lessons_loop.promote.files import file_errors, replacing
 from lessons_loop.promote.ledger import Head
 
-SNAPSHOT_FORMAT = "lessons-snapshot/2"
+SNAPSHOT_FORMAT = "lessons-snapshot/3"
+EARLIER_FORMATS = ("lessons-snapshot/2",)
+"""Of schema 1; the same parts."""
 PARTS = (
     "candidates.jsonl",
     "events.jsonl",
@@ -169,9 +171,10 @@ def _read_manifest(packed: gzip.GzipFile, size: int, path: Path) -> Manifest:
     content = _member(packed, MANIFEST, None, path)
     try:
         named = _Format.model_validate_json(content)
-        if named.format != SNAPSHOT_FORMAT:
+        if named.format not in (SNAPSHOT_FORMAT, *EARLIER_FORMATS):
             raise StoreDamaged(
-                f"{path} has format {named.format[:40]!r}, this release knows {SNAPSHOT_FORMAT}"
+                f"{path} has format {named.format[:40]!r}, this release knows {SNAPSHOT_FORMAT}: "
+                "upgrade lessons-loop"
             )
         manifest = Manifest.model_validate_json(content)
     except ValidationError:

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lessons_loop.filter.errors import StoreError
+from lessons_loop.filter.schema import MARK_FIELD, SCHEMA, refuse_newer
 from lessons_loop.filter.server import ServerAddress, is_server, parse_server, server_token
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.curated import Header
-from lessons_loop.promote.errors import WrongState
+from lessons_loop.promote.errors import StoreOlder, WrongState
 from lessons_loop.promote.files import write_atomic
 from lessons_loop.promote.places import FolderStore
 from lessons_loop.promote.server_lock import LOCK_TERM
@@ -39,7 +40,10 @@ def locate(
     lock_term: float = LOCK_TERM,
     call_seconds: float = CALL_SECONDS,
 ) -> Located:
-    """Return a store by its setting, a folder or a URL; raise StoreError. Asks nobody."""
+    """Return a store by its setting, a folder or a URL; raise StoreError. Asks nobody.
+
+    Raises StoreNewer where a later release keeps the state directory.
+    """
     if not is_server(store):
         paths = store_paths(store)
         return FolderStore(paths, state_folder(state, paths))
@@ -49,6 +53,7 @@ def locate(
             f"lesson store {address.url} needs a state directory of its own: pass --state-dir "
             "or set LESSONS_STATE"
         )
+    refuse_newer_state(chosen)
     return ServerStore(address, chosen, server_token(), lock_term, call_seconds)
 
 
@@ -65,6 +70,7 @@ def store_paths(store: str) -> StorePaths:
 def state_of(store: str, state: Path | None) -> Path:
     """Return the state directory alone, for what works without a store; raise StoreError."""
     if chosen := _given_folder(state):
+        refuse_newer_state(chosen)
         return chosen
     if is_server(store):
         return locate(store, state).state
@@ -74,12 +80,17 @@ def state_of(store: str, state: Path | None) -> Path:
             f"no lesson store in {paths.root}: check --store and --state-dir, "
             f"or run `lessons init --store {paths.root}`"
         )
-    return paths.state.absolute()
+    return state_folder(None, paths)
 
 
 def state_folder(given: Path | None, paths: StorePaths) -> Path:
-    """Return the state directory of a folder store, stray white space of a setting removed."""
-    return _given_folder(given) or paths.state.absolute()
+    """Return the state directory of a folder store, stray white space of a setting removed.
+
+    Raises StoreNewer.
+    """
+    folder = _given_folder(given) or paths.state.absolute()
+    refuse_newer_state(folder)
+    return folder
 
 
 def _given_folder(given: Path | None) -> Path | None:
@@ -117,8 +128,46 @@ def ensure_state_id(state: Path, headers: Sequence[Header]) -> str:
     if found:
         return found
     made = secrets.token_hex(8)
-    write_atomic(state / "state.json", json.dumps({"state_id": made}).encode())
+    _write_state(state, {"state_id": made, MARK_FIELD: SCHEMA})
     return made
+
+
+def refuse_newer_state(state: Path) -> None:
+    """Raise StoreNewer where a later release keeps the directory."""
+    refuse_newer(_read_state(state), f"state directory {state}")
+
+
+def mark_state(state: Path, schema: int) -> None:
+    """Let a state directory say which schema its files have; raise WrongState, StoreError."""
+    known = {"state_id": read_state_id(state), MARK_FIELD: schema}
+    if _read_state(state) != known and known["state_id"]:
+        _write_state(state, known)
+
+
+def refuse_older(headers: Sequence[Header], store: str) -> None:
+    """Raise StoreOlder where a domain is of an earlier release: nothing is written into it.
+
+    Not migrated by the way: going back to the earlier release, and its plugins at work, stay
+    possible until a person says so.
+    """
+    oldest = min((header.schema_version for header in headers), default=SCHEMA)
+    if oldest < SCHEMA:
+        raise StoreOlder(
+            f"lesson store {store} has schema {oldest}, this release writes {SCHEMA}: "
+            "run `lessons migrate`"
+        )
+
+
+def _read_state(state: Path) -> dict[str, object]:
+    try:
+        found = json.loads((state / "state.json").read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write_state(state: Path, content: dict[str, object]) -> None:
+    write_atomic(state / "state.json", json.dumps(content).encode())
 
 
 def read_state_id(state: Path) -> str:

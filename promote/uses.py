@@ -2,7 +2,8 @@
 
 One SQLite file a domain, `state/uses/<domain>.sqlite`. Counters in curated are made from
 it; an event whose id stands here is never counted again. Only the gate's one write path
-(`effects.carry_out`) changes it, by absolute rows, so that a replay changes nothing.
+(`effects.carry_out`) changes it, by absolute rows, so that a replay changes nothing. Its
+schema is the file's `user_version`; 0: the first.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from lessons_loop.filter.errors import StoreDamaged, StoreError
 from lessons_loop.filter.events import Rating, Usage
 from lessons_loop.filter.inject import reference
 from lessons_loop.filter.models import Record
+from lessons_loop.filter.schema import FIRST_SCHEMA, MARK_FIELD, SCHEMA, refuse_newer
 from lessons_loop.promote.files import file_errors, private_folder
 
 _TABLES = """
@@ -79,7 +81,9 @@ class Use(BaseModel):
 class UseRegister:
     """One domain's register; without its file it is empty."""
 
-    def __init__(self, state: Path, domain: str) -> None:
+    def __init__(self, state: Path, domain: str, schema: int = SCHEMA) -> None:
+        self.schema = schema
+        """The store's, for a file that is made."""
         self.path = state / "uses" / f"{domain}.sqlite"
 
     def rows(self) -> Iterator[Use]:
@@ -133,6 +137,12 @@ class UseRegister:
         with self._writing():
             pass
 
+    def mark(self, schema: int) -> None:
+        """Let the file say which schema its rows have; without a file there is nothing to say."""
+        if self.path.exists():
+            with self._writing() as connection:
+                _set_schema(connection, schema)
+
     def remove(self, ids: Sequence[str]) -> None:
         """Drop uses; ones that are gone are no error."""
         if not ids or not self.path.exists():
@@ -168,13 +178,22 @@ class UseRegister:
             yield None
             return
         with self._errors(), closing(sqlite3.connect(self.path)) as connection:
+            self._refuse_newer(connection)
             yield connection
+
+    def _refuse_newer(self, connection: sqlite3.Connection) -> None:
+        (version,) = connection.execute("pragma user_version").fetchone()
+        refuse_newer({MARK_FIELD: version or FIRST_SCHEMA}, str(self.path))
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         private_folder(self.path.parent)
+        new = not self.path.exists()
         with self._errors(), closing(sqlite3.connect(self.path)) as connection:
             os.chmod(self.path, 0o600)
+            self._refuse_newer(connection)
+            if new:
+                _set_schema(connection, self.schema)
             connection.execute("pragma synchronous = full")
             connection.execute("pragma secure_delete = on")  # what is forgotten is overwritten
             connection.executescript(_TABLES)
@@ -190,3 +209,7 @@ class UseRegister:
             if not isinstance(error, sqlite3.OperationalError) or "no such table" in str(error):
                 raise StoreDamaged(f"{self.path} is damaged ({error}): {MEND}") from None
             raise StoreError(f"{self.path} cannot be used: {error}") from None
+
+
+def _set_schema(connection: sqlite3.Connection, schema: int) -> None:
+    connection.execute(f"pragma user_version = {schema:d}")

@@ -107,6 +107,9 @@ def lines_of_work(embedding: str) -> list[list[str]]:
         ["reembed", "--domain", "sql", "--dry-run", *model],
         ["reembed", "--domain", "sql", *model],
         ["repair"],
+        ["migrate", "--dry-run"],
+        ["migrate", "--to", "1"],
+        ["migrate"],
     ]
 
 

@@ -249,7 +249,7 @@ def test_newer_schema_is_refused(root: Path) -> None:
     with raw_client(root, "curated") as client:
         collection = client.get_collection("sql-lessons", embedding_function=None)
         collection.modify(metadata={**(collection.metadata or {}), "schema_version": 9})
-    with pytest.raises(StoreError, match="schema 9, this release knows 1"), gate(root):
+    with pytest.raises(StoreError, match="schema 9, this release knows 2"), gate(root):
         pass
 
 

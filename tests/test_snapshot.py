@@ -274,9 +274,9 @@ def test_only_plain_archives_are_read(full: Path, tmp_path: Path, kind: str) -> 
 def test_future_format_is_named(copy: Path) -> None:
     found = members(copy)
     info, body = found[0]
-    body = body.replace(b"lessons-snapshot/2", b"lessons-snapshot/3")
+    body = body.replace(b"lessons-snapshot/3", b"lessons-snapshot/9")
     repack(copy, [(info, body), *found[1:]])
-    with pytest.raises(StoreDamaged, match="format 'lessons-snapshot/3'"):
+    with pytest.raises(StoreDamaged, match=r"format 'lessons-snapshot/9'.*upgrade"):
         read_snapshot(copy)
 
 
