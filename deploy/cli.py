@@ -20,6 +20,7 @@ from lessons_loop.deploy import (
     migrate_command,
     report_command,
     schedule_command,
+    schedule_run_command,
     status_command,
     store_commands,
 )
@@ -174,6 +175,7 @@ verify_command.register(app)
 history_command.register(app)
 pause_commands.register(app)
 schedule_command.register(app)
+schedule_run_command.register(schedule_command.schedule)
 seed_commands.register(app)
 eval_group = eval_commands.register(app)
 eval_run_command.register(eval_group)
