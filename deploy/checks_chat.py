@@ -11,6 +11,7 @@ from typing import Any
 from lessons_loop.deploy.checks import Answer, Finding, Level
 from lessons_loop.deploy.checks_models import ask_model
 from lessons_loop.deploy.checks_ratings import RatingFacts, look_at_ratings, rating_findings
+from lessons_loop.deploy.checks_schema import UPGRADE, is_newer
 from lessons_loop.deploy.install import connect, open_webui_version, require_admin
 from lessons_loop.deploy.openwebui_client import OpenWebUI, OpenWebUIError
 from lessons_loop.deploy.plugin_file import front_matter, is_ours, plugin_source, release
@@ -134,6 +135,9 @@ def plugin_findings(facts: HostFacts, source: str) -> list[Finding]:
         text = f"{shipped.get('version')} as this release ships it, source {digest}"
         return [*found, Finding("plugin source", Level.OK, text)]
     there, wanted = stored.get("version", "?"), shipped.get("version")
+    if is_newer(facts.source, source):
+        text = f"{there} there, newer than this command's {wanted}"
+        return [*found, Finding("plugin source", Level.WARNING, text, UPGRADE)]
     if stored.get("source_digest") == shipped.get("source_digest"):
         text = f"{there} there, changed by hand"
     elif there == wanted:

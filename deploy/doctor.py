@@ -15,7 +15,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from lessons_loop.deploy import checks_chat, checks_models, checks_server, checks_store
+from lessons_loop.deploy import (
+    checks_chat,
+    checks_models,
+    checks_schema,
+    checks_server,
+    checks_store,
+)
 from lessons_loop.deploy.checks import Answer, Finding, Level, Probe, run_probes, unanswered
 from lessons_loop.deploy.plugin_file import release
 from lessons_loop.filter.embed import Fingerprint
@@ -63,6 +69,7 @@ def diagnose(
         *store_part(settings, answers),
         *embedding_part(settings, answers, stored),
         *chat_part(settings, answers, stored),
+        *schema_part(answers),
         *model_part(settings, answers),
     ]
 
@@ -136,6 +143,8 @@ def store_part(settings: Settings, answers: Mapping[str, Answer]) -> list[Findin
         return [Finding("store", Level.NOT_CHECKED, text, "pass --store or set LESSONS_STORE")]
     looked = answers.get("files") or answers["server"]
     remedy = server_remedy(looked.error) if is_server(settings.store) else init_command(settings)
+    if checks_schema.NEWER in looked.error:  # the error says what helps
+        remedy = ""
     if looked.error:
         return [unanswered("store", looked, remedy)]
     place = place_findings(settings, looked.value)
@@ -215,6 +224,14 @@ def chat_part(
         *checks_chat.valve_findings(facts, settings.store, domains),
         *checks_chat.engine_findings(facts, stored),
     ]
+
+
+def schema_part(answers: Mapping[str, Answer]) -> list[Finding]:
+    """Say whether store, command and plugin know each other's data."""
+    status = answers.get("store", Answer()).value or {}
+    facts: checks_chat.HostFacts | None = answers.get("open webui", Answer()).value
+    source, url = (facts.source, facts.url) if facts else ("", "")
+    return checks_schema.schema_findings(status, source, url)
 
 
 def model_part(settings: Settings, answers: Mapping[str, Answer]) -> list[Finding]:

@@ -66,6 +66,7 @@ def finished(found: StoreStatus, state: Path, summaries: Sequence[Summary]) -> S
     add_operations(found, state, os.environ)
     found.hidden += hidden_lessons(found, summaries)
     found.notes += other_setting(summaries, os.environ)
+    found.tell_schema()
     found.problems = list(dict.fromkeys(found.problems))
     return found
 
@@ -130,6 +131,7 @@ def read_gate_part(session: GateSession, domain: DomainStatus, found: StoreStatu
     domain.successes, domain.failures = summary.successes, summary.failures
     domain.proofs = proven_as_dict(summary.proofs)
     model = session.holdings.header.fingerprint
+    domain.schema = session.holdings.header.schema_version
     domain.fingerprint = model.model_dump(mode="json") if model else None
     read_ledger_part(session, found)
     if domain.published is not None and domain.published != domain.curated:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from lessons_loop.filter.schema import SCHEMA
 from lessons_loop.promote.runs import RunLine
 from lessons_loop.promote.summary import LessonRecord
 
@@ -25,6 +26,8 @@ class DomainStatus:
     """When the oldest candidate or held lesson came."""
     events: int | None = None
     """Answers and thumbs the next run will count."""
+    schema: int | None = None
+    """Which release may read it; below this release's: it has to be migrated."""
     embedding: str = ""
     fingerprint: dict[str, Any] | None = None
     """The embedding model the stored vectors came from; its anchors only with `--check`."""
@@ -88,6 +91,17 @@ class StoreStatus:
     problems: list[str] = field(default_factory=list)
 
     @property
+    def schema(self) -> int | None:
+        """The lowest schema of a domain, None where none was read."""
+        return min((one.schema for one in self.domains if one.schema), default=None)
+
+    def tell_schema(self) -> None:
+        """Add the problem of a store that only reads are allowed on."""
+        if self.schema is not None and self.schema < SCHEMA:
+            told = f"schema {self.schema}, this release writes {SCHEMA}: run `lessons migrate`"
+            self.problems.append(told)
+
+    @property
     def decay(self) -> str:
         """Say what decay rests on."""
         hits = sum(domain.hits for domain in self.domains)
@@ -101,6 +115,7 @@ class StoreStatus:
     def as_json(self) -> dict[str, Any]:
         """Return everything, for machines."""
         plain = asdict(self) | {"decay": self.decay}
+        plain["schema"] = {"store": self.schema, "release": SCHEMA}
         plain["runs"] = [line.model_dump(mode="json") for line in self.runs]
         plain["records"] = {
             domain: [record.model_dump(mode="json") for record in found]

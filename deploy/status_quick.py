@@ -49,6 +49,7 @@ def quick_status(store: str, state: Path | None, domains: Sequence[str]) -> Stor
     add_salt(found, place)
     found.hidden += hidden_lessons(found, [summaries[name] for name in names])
     found.notes += other_setting([summaries[name] for name in names], os.environ)
+    found.tell_schema()
     found.problems = list(dict.fromkeys(found.problems))
     return found
 
@@ -98,6 +99,7 @@ def add_domain(found: StoreStatus, place: FolderStore | ServerStore, summary: Su
         failures=summary.failures,
         proofs=proven_as_dict(summary.proofs),
         summary_at=summary.at,
+        schema=summary.schema_version,
     )
     found.domains.append(domain)
     found.records[summary.domain] = ranked(read_records(place.state, summary.domain))

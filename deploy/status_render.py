@@ -70,7 +70,8 @@ def gate_lines(found: StoreStatus) -> list[tuple[str, str]]:
     spool = f"{many(found.spool, 'record')} waiting for staging"
     spool = spool if found.spool is not None else "in Open WebUI's own data folder"
     bad = f", {found.spool_bad} unreadable" if found.spool_bad else ""
-    lines = [("spool", spool + bad), ("last run", found.last_run or "none")]
+    lines = [("spool", spool + bad), ("schema", shown(found.schema))]
+    lines.append(("last run", found.last_run or "none"))
     if found.pause:
         lines.append(("paused", found.pause))
     if found.preview:

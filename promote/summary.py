@@ -19,6 +19,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lessons_loop.filter.errors import LessonsError
+from lessons_loop.filter.schema import FIRST_SCHEMA
 from lessons_loop.promote.clock import iso, parse_iso
 from lessons_loop.promote.judged import STYLE_REASONS
 from lessons_loop.promote.proof_summary import ProofSummary, proof_summary
@@ -76,6 +77,7 @@ class Summary(BaseModel):
     head_n: int = 0
     head_hash: str = ""
     rev: int = 0
+    schema_version: int = FIRST_SCHEMA
     curated: int = 0
     used: int = 0
     """Curated lessons that were ever shown in a chat."""
@@ -189,6 +191,7 @@ def summarise(session: GateSession, records: Sequence[LessonRecord]) -> Summary:
         head_n=header.head_n,
         head_hash=header.head_hash,
         rev=header.rev,
+        schema_version=header.schema_version,
         curated=len(session.curated),
         used=len(records),
         hits=sum(record.hits for record in records),
