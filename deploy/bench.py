@@ -33,6 +33,7 @@ from lessons_loop.deploy.bench_gate import gate_figures
 from lessons_loop.deploy.bench_kill import kill_figures
 from lessons_loop.deploy.bench_local import load_figures, outlet_figures, stall_figures
 from lessons_loop.deploy.bench_prefix import prefix_figures
+from lessons_loop.deploy.bench_proxy import proxy_figures
 from lessons_loop.deploy.bench_recall import recall_figures
 from lessons_loop.deploy.bench_scale import CANDIDATES, EVENTS, scale_figures
 from lessons_loop.deploy.bench_snapshot import snapshot_figures
@@ -46,7 +47,7 @@ LARGE = 100_000
 WIDTH = 80
 PARTS = (
     *("recall", "prefix", "local", "gate", "kill", "fold"),
-    *("decay", "status", "chat", "snapshot", "eval", "scale"),
+    *("decay", "status", "chat", "snapshot", "eval", "scale", "proxy"),
 )
 
 
@@ -91,6 +92,7 @@ def parts(*, quick: bool, large: bool, only: str) -> list[Part]:
         Part("eval", "whole evaluations", lambda: practice_figures(rates, 3 if quick else 5, pool))
     )
     every.append(Part("eval", "collapse test", lambda: collapse_bench(2 if quick else 5)))
+    every.append(Part("proxy", "policy proxy", lambda: proxy_figures(40 if quick else 300)))
     every.append(Part("scale", "many lessons, many chats", lambda: scale_bench(quick, large)))
     return [part for part in every if only in ("", part.part)]
 

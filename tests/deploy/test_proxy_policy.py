@@ -77,6 +77,7 @@ TRICKS: dict[str, Trick] = {
     "parameter": lambda verb, path: f"{verb} {path};a=b HTTP/1.1",
     "parameter inside": lambda verb, path: f"{verb} {path.replace('/v2', '/v2;x')} HTTP/1.1",
     "query": lambda verb, path: f"{verb} {path}?tenant=other HTTP/1.1",
+    "query behind a query": lambda verb, path: f"{verb} {path}&read_level=x HTTP/1.1",
     "empty query": lambda verb, path: f"{verb} {path}? HTTP/1.1",
     "fragment": lambda verb, path: f"{verb} {path}#x HTTP/1.1",
     "case of the path": lambda verb, path: f"{verb} {path.replace('api', 'API')} HTTP/1.1",

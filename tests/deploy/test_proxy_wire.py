@@ -120,7 +120,7 @@ def test_refusals_are_logged_without_secrets(guarded: Guarded) -> None:  # T-47
     guarded.answer(f"POST {path}?key={SECRET} HTTP/1.1", header, body=SECRET.encode())
     guarded.answer(f"GET {TENANT}/databases/gate HTTP/1.0", header)
     first, second = guarded.proxy.told()[-2:]
-    assert (first["method"], first["path"], first["status"]) == ("POST", path, 403)
+    assert (first["method"], first["path"], first["status"]) == ("POST", f"{path}?", 403)
     assert (second["method"], second["path"]) == ("GET", f"{TENANT}/databases/gate")
     assert first["client"] == "127.0.0.1" and first["time"]
     assert SECRET not in guarded.proxy.log_text()

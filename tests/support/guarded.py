@@ -25,6 +25,7 @@ PERMITTED = [
     f"POST {TENANT}/databases/curated/collections/{CURATED}/query",
     f"POST {TENANT}/databases/curated/collections/{CURATED}/get",
     f"GET {TENANT}/databases/curated/collections/{CURATED}/count",
+    f"GET {TENANT}/databases/curated/collections/{CURATED}/count?read_level=index_and_wal",
     f"POST {TENANT}/databases/staging/collections/{STAGING}/add",
 ]
 """The filter's whole life, as the issue lists it."""

@@ -8,7 +8,6 @@ proxy.told()        # what it logged: refused and failed calls
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import socket
@@ -18,10 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from lessons_loop.deploy.policy import POLICY, adapted_policy, nginx_command
 from lessons_loop.filter.server import DEFAULT_TENANT
 from support.chroma_server import free_port
 
-POLICY = Path(__file__).parents[2] / "deploy" / "base" / "nginx.conf"
 _RULE = re.compile(r'^ +"~\^((?:GET|POST) .+) HTTP/1\\\.1\$" (/\w+);$', re.MULTILINE)
 
 
@@ -37,22 +36,6 @@ def allowed(tenant: str = "[^/]+") -> re.Pattern[str]:
     return re.compile("|".join(patterns).replace(DEFAULT_TENANT, tenant))
 
 
-def adapted(folder: Path, listen: int, upstream: int, tenant: str) -> str:
-    """Return the policy with ports, folder and tenant of a test."""
-    text = POLICY.read_text("utf-8")
-    changes = {
-        "lessons-chroma:8000": f"127.0.0.1:{upstream}",
-        "listen 8080": f"listen 127.0.0.1:{listen}",
-        " /tmp/": f" {folder}/",
-        DEFAULT_TENANT: tenant,
-    }
-    for old, new in changes.items():
-        assert old in text
-        text = text.replace(old, new)
-    # Its workers would become `nobody`, who may not enter a test's folder.
-    return f"user root;\n{text}" if os.getuid() == 0 else text
-
-
 class Proxy:
     """nginx on a port that stays the same over restarts."""
 
@@ -62,7 +45,8 @@ class Proxy:
         self.port, self.folder = port or free_port(), folder / "nginx"
         self.folder.mkdir(parents=True, exist_ok=True)
         self._conf, self._log = self.folder / "nginx.conf", self.folder / "out.log"
-        self._conf.write_text(adapted(self.folder, self.port, upstream, tenant), "utf-8")
+        rules = adapted_policy(self.port, upstream, self.folder, tenant, POLICY)
+        self._conf.write_text(rules, "utf-8")
         self.running: subprocess.Popen[bytes] | None = None
 
     @property
@@ -72,9 +56,8 @@ class Proxy:
 
     def start(self) -> Self:
         """Start it and wait until it listens."""
-        command = ["nginx", "-c", str(self._conf), "-e", "stderr", "-g", "daemon off;"]
         with self._log.open("ab") as log, (self.folder / "err.log").open("ab") as errors:
-            self.running = subprocess.Popen(command, stdout=log, stderr=errors)
+            self.running = subprocess.Popen(nginx_command(self._conf), stdout=log, stderr=errors)
         deadline = time.monotonic() + 20
         while not self._listens():
             assert self.running.poll() is None, (self.folder / "err.log").read_text("utf-8")
