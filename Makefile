@@ -67,7 +67,7 @@ deploy-tools:
 
 # What `kubectl apply -k` sends, committed so that a review sees it; after any change below deploy/base or deploy/overlays.
 render: deploy-tools
-	@for layer in base overlays/small overlays/production; do \
+	@for layer in base overlays/small overlays/production overlays/evaluation; do \
 		kubectl kustomize deploy/$$layer >deploy/rendered/.tmp && mv deploy/rendered/.tmp deploy/rendered/$${layer##*/}.yaml \
 			|| { rm -f deploy/rendered/.tmp; exit 1; }; done
 

@@ -13,6 +13,7 @@ import yaml
 from kubernetes_validate import utils as schemas
 
 from support.kubernetes import (
+    CLUSTERS,
     DEPLOY,
     LAYERS,
     Object,
@@ -23,6 +24,7 @@ from support.kubernetes import (
     pods,
     rendered_now,
     title,
+    whole_cluster,
 )
 
 OLDEST = "1.29"
@@ -96,23 +98,24 @@ def test_one_object_per_file_named_by_its_kind(path: Path) -> None:
 
 
 def test_namespace_comes_first_and_everything_is_in_it() -> None:
-    for layer in LAYERS:
+    for layer in CLUSTERS:
         objects = load_objects(layer)
         assert objects[0]["kind"] == "Namespace"
-        assert {one["metadata"].get("namespace") for one in objects[1:]} == {"lessons"}
+        inside = objects[1:] + load_objects("evaluation")
+        assert {one["metadata"].get("namespace") for one in inside} == {"lessons"}
 
 
 def test_namespace_enforces_the_restricted_profile() -> None:
-    for layer in LAYERS:
+    for layer in CLUSTERS:
         labels = load_objects(layer)[0]["metadata"]["labels"]
         levels = {labels[f"pod-security.kubernetes.io/{way}"] for way in ("enforce", "warn")}
         assert levels == {"restricted"}
         assert labels["pod-security.kubernetes.io/enforce-version"].startswith("v1.")
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", CLUSTERS)
 def test_all_objects_and_pods_say_what_they_are_part_of(layer: str) -> None:
-    objects = load_objects(layer)
+    objects = whole_cluster(layer)
     metas = [one["metadata"] for one in objects]
     for owner, template in pods(objects):
         metas.append(template["metadata"])
@@ -122,14 +125,14 @@ def test_all_objects_and_pods_say_what_they_are_part_of(layer: str) -> None:
 
 def test_image_has_the_packages_version() -> None:
     project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
-    for layer in LAYERS:
+    for layer in CLUSTERS:
         images = {
             one["image"]
-            for _, template in pods(load_objects(layer))
+            for _, template in pods(whole_cluster(layer))
             for one in containers(template)
-            if one["image"].rpartition("/")[2].startswith("lessons-loop-gate")
+            if "lessons-loop" in one["image"]
         }
-        assert images == {f"lessons-loop-gate:{project['version']}"}
+        assert images == {f"lessons-loop-{name}:{project['version']}" for name in ("gate", "eval")}
 
 
 def test_chroma_is_the_version_the_package_is_tested_with() -> None:
@@ -140,7 +143,7 @@ def test_chroma_is_the_version_the_package_is_tested_with() -> None:
 
 
 def test_no_secret_is_rendered_and_none_overwritten() -> None:
-    for layer in LAYERS:
+    for layer in CLUSTERS:
         assert not of_kind(load_objects(layer), "Secret")
 
 
@@ -174,3 +177,11 @@ def test_overlays_differ_as_they_say() -> None:
     assert gates[1] == [*gates[0], "--review", "llm"]
     assert gates[0] == ["promote", "--unattended", "--demote-stale"]
     assert named(production, "Deployment", "lessons-proxy")["spec"]["replicas"] == 2
+
+
+def test_comments_warn_of_what_storage_does() -> None:
+    """T-42: who edits the claims reads why they are as they are."""
+    texts = {path.name: path.read_text() for path in (DEPLOY / "base").glob("*.yaml")}
+    assert "Multi-Attach" in texts["persistentvolumeclaim-state.yaml"]
+    for name in ("persistentvolumeclaim-state.yaml", "statefulset-chroma.yaml"):
+        assert "SQLite" in texts[name] and "NFS" in texts[name]

@@ -18,8 +18,8 @@ from support.cluster_rules import secret_keys
 from support.commands import parse, run_here
 from support.gate import flags, on_server
 from support.kubernetes import (
+    CLUSTERS,
     DEPLOY,
-    LAYERS,
     Object,
     containers,
     load_objects,
@@ -27,8 +27,10 @@ from support.kubernetes import (
     of_kind,
     pod_template,
     pods,
+    whole_cluster,
 )
 
+EVALUATIONS = {"LESSONS_EVAL_API_KEY"}
 SOURCES = [DEPLOY.parent / part for part in ("filter", "promote", "seeds", "eval", "deploy")]
 
 
@@ -58,26 +60,34 @@ def gate_containers(layer: str) -> list[Object]:
     ]
 
 
-def environment(layer: str, container: Object) -> dict[str, str]:
+def environment(objects: list[Object], container: Object) -> dict[str, str]:
     """Return a container's variables; those of the Secret are empty."""
-    objects = load_objects(layer)
     found: dict[str, str] = {}
     for source in container.get("envFrom", ()):
         found |= named(objects, "ConfigMap", source["configMapRef"]["name"])["data"]
     return found | {one["name"]: one.get("value", "") for one in container.get("env", ())}
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", CLUSTERS)
 def test_code_reads_every_variable_it_is_given(layer: str) -> None:
     for one in gate_containers(layer):
-        given = environment(layer, one)
+        given = environment(load_objects(layer), one)
         assert {*given} - read_names() == {"HOME"}
         assert given["HOME"] == "/tmp"  # T-43: without one, chromadb cannot be imported
         assert given["LESSONS_STATE"] in {m["mountPath"] for m in one["volumeMounts"]}
     assert secret_keys() <= read_names()
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+def test_evaluation_reads_what_it_is_given() -> None:
+    (one,) = containers(dict(pods(load_objects("evaluation")))["CronJob/lessons-eval"])
+    objects = whole_cluster("small")
+    given = environment(objects, one)
+    assert {*given} - read_names() == {"HOME"}
+    assert {*named(objects, "ConfigMap", "lessons-settings")["data"]} <= {*given}
+    parse(f"lessons {shlex.join(one['args'])} --store http://lessons-chroma:8000")
+
+
+@pytest.mark.parametrize("layer", CLUSTERS)
 def test_gate_and_desk_are_given_the_same(layer: str) -> None:
     given = [
         (one.get("envFrom"), one["env"], one["volumeMounts"]) for one in gate_containers(layer)
@@ -85,7 +95,7 @@ def test_gate_and_desk_are_given_the_same(layer: str) -> None:
     assert all(one == given[0] for one in given) and len(given) == 3
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", CLUSTERS)
 def test_salt_is_needed_and_keys_are_not(layer: str) -> None:
     for one in gate_containers(layer):
         needed = {
@@ -93,16 +103,16 @@ def test_salt_is_needed_and_keys_are_not(layer: str) -> None:
             for variable in one["env"]
             if (found := variable.get("valueFrom", {}).get("secretKeyRef"))
         }
-        assert needed == {name: name == "LESSONS_SALT" for name in secret_keys()}
+        assert needed == {name: name == "LESSONS_SALT" for name in secret_keys() - EVALUATIONS}
 
 
 def test_no_key_stands_in_the_settings() -> None:
-    for layer in LAYERS:
+    for layer in CLUSTERS:
         names = {*named(load_objects(layer), "ConfigMap", "lessons-settings")["data"]}
         assert not names & secret_keys()
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", CLUSTERS)
 def test_arguments_are_commands_of_this_release(layer: str) -> None:
     lines = [one["args"] for one in gate_containers(layer) if "args" in one]
     assert [words[0] for words in lines] == ["init", "promote"]
@@ -137,7 +147,7 @@ def test_no_services_variable_is_a_setting() -> None:
     from chromadb.config import Settings
 
     chromas = {name.upper() for name in Settings.model_fields}
-    for layer in LAYERS:
+    for layer in CLUSTERS:
         for service in of_kind(load_objects(layer), "Service"):
             names = link_names(service)
             assert not names & read_names() and not names & chromas

@@ -8,30 +8,28 @@ from typing import Any
 import pytest
 
 from support.kubernetes import (
-    LAYERS,
+    CLUSTERS,
     Network,
     Object,
     Peer,
-    load_objects,
     of_kind,
     peers_of,
     selects,
     title,
+    whole_cluster,
 )
 
 CLIENT = {"lessons-loop/client": "true", "app": "open-webui"}
-OURS = {"app.kubernetes.io/part-of": "lessons-loop"}
 DNS = {"k8s-app": "kube-dns"}
 PORTS = [53, 80, 443, 5353, 8000, 8080, 10250, 11434]
 SPACES: dict[str, dict[str, str]] = {
     name: {} for name in ("lessons", "open-webui", "ollama", "kube-system", "elsewhere")
 }
 CHROMA, PROXY = "StatefulSet/lessons-chroma", "Deployment/lessons-proxy"
-GATE, DESK, EVAL = "CronJob/lessons-gate", "Deployment/lessons-desk", "evaluation"
+GATE, DESK, EVAL = "CronJob/lessons-gate", "Deployment/lessons-desk", "CronJob/lessons-eval"
 WORKERS = (GATE, DESK, EVAL)
 
 OTHERS = [
-    Peer(EVAL, "lessons", OURS | {"app.kubernetes.io/name": "lessons-eval"}, "10.0.1.1"),
     Peer("chat here", "lessons", CLIENT, "10.0.1.2"),
     Peer("chat", "open-webui", CLIENT, "10.0.1.3"),
     Peer("chat without label", "open-webui", {"app": "open-webui"}, "10.0.1.4"),
@@ -59,7 +57,7 @@ def flows(objects: list[Object]) -> set[Flow]:
     """Return every allowed connection that has one of our pods at an end."""
     ours, rules = peers_of(objects), network(objects)
     everybody = [*ours, *OTHERS]
-    mine = {one.name for one in ours} | {EVAL}
+    mine = {one.name for one in ours}
     return {
         (source.name, target.name, port, protocol)
         for source in everybody
@@ -86,40 +84,40 @@ def expected(layer: str) -> set[Flow]:
     return names | store | asked | models
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", CLUSTERS)
 def test_exactly_these_connections_are_allowed(layer: str) -> None:
-    found = flows(load_objects(layer))
+    found = flows(whole_cluster(layer))
     assert found == expected(layer), sorted(found ^ expected(layer))
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", CLUSTERS)
 def test_open_webui_never_reaches_chroma_or_gate(layer: str) -> None:
-    objects = load_objects(layer)
+    objects = whole_cluster(layer)
     rules, ours = network(objects), {one.name: one for one in peers_of(objects)}
     for client in (one for one in OTHERS if one.labels.get("lessons-loop/client")):
-        for name in (CHROMA, GATE, DESK):
+        for name in (CHROMA, *WORKERS):
             ways = [rules.allows(client, ours[name], port) for port in range(1, 65536, 13)]
             ways += [rules.allows(client, ours[name], port) for port in PORTS]
             assert not any(ways), (client, name)
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", CLUSTERS)
 def test_every_pod_of_ours_is_shut_both_ways_first(layer: str) -> None:
-    objects = load_objects(layer)
+    objects = whole_cluster(layer)
     deny = [
         one["spec"]
         for one in of_kind(objects, "NetworkPolicy")
         if not one["spec"].get("ingress") and not one["spec"].get("egress")
     ]
-    for pod in [*peers_of(objects), OTHERS[0]]:
+    for pod in peers_of(objects):
         shut = [one for one in deny if selects(one["podSelector"], pod.labels)]
         assert {"Ingress", "Egress"} <= {way for one in shut for way in one["policyTypes"]}, pod
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", CLUSTERS)
 def test_every_policy_says_its_types_and_selects_a_pod(layer: str) -> None:
-    objects = load_objects(layer)
-    pods = [*peers_of(objects), OTHERS[0]]
+    objects = whole_cluster(layer)
+    pods = peers_of(objects)
     for one in of_kind(objects, "NetworkPolicy"):
         body = one["spec"]
         assert body["policyTypes"], one
@@ -158,7 +156,7 @@ def no_ports(spec: dict[str, Any]) -> None:
     ],
 )
 def test_pairs_see_a_policy_that_was_opened(policy: str, change: Any) -> None:
-    objects = deepcopy(load_objects("base"))
+    objects = deepcopy(whole_cluster("base"))
     for one in of_kind(objects, "NetworkPolicy"):
         if one["metadata"]["name"] == policy:
             change(one["spec"])
@@ -168,7 +166,7 @@ def test_pairs_see_a_policy_that_was_opened(policy: str, change: Any) -> None:
 def test_pairs_see_a_missing_default() -> None:
     kept = [
         one
-        for one in load_objects("base")
+        for one in whole_cluster("base")
         if title(one) not in ("NetworkPolicy/lessons-default-deny", "NetworkPolicy/lessons-gate")
     ]
     assert (GATE, "internet", 443, "TCP") in flows(kept)

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from support.cluster_rules import RULES, secret_keys
-from support.kubernetes import LAYERS, Object, containers, load_objects, named, pod_template
+from support.kubernetes import CLUSTERS, Object, containers, named, pod_template, whole_cluster
 
 Change = Callable[[list[Object]], object]
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", CLUSTERS)
 def test_cluster_keeps_the_rule(layer: str, rule: str) -> None:
-    assert list(RULES[rule](load_objects(layer))) == []
+    assert list(RULES[rule](whole_cluster(layer))) == []
 
 
 def spec(kind: str, name: str, **values: Any) -> Change:
@@ -147,7 +147,7 @@ BROKEN: list[tuple[str, str, Change]] = [
 
 @pytest.mark.parametrize(("rule", "layer", "change"), BROKEN)
 def test_rule_sees_what_breaks_it(rule: str, layer: str, change: Change) -> None:
-    objects = deepcopy(load_objects(layer))
+    objects = deepcopy(whole_cluster(layer))
     change(objects)
     assert list(RULES[rule](objects)), rule
 
@@ -157,4 +157,6 @@ def test_every_rule_is_broken_once() -> None:
 
 
 def test_secret_template_names_its_keys() -> None:
-    assert secret_keys() == {"LESSONS_SALT", "LESSONS_LLM_API_KEY", "LESSONS_EMBEDDING_KEY"}
+    assert secret_keys() == {"LESSONS_SALT", "LESSONS_LLM_API_KEY", "LESSONS_EMBEDDING_KEY"} | {
+        "LESSONS_EVAL_API_KEY"
+    }

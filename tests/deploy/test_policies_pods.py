@@ -8,17 +8,26 @@ from typing import Any
 
 import pytest
 
-from support.kubernetes import LAYERS, Object, containers, load_objects, named, pod_template, pods
+from support.kubernetes import (
+    CLUSTERS,
+    Object,
+    containers,
+    load_objects,
+    named,
+    pod_template,
+    pods,
+    whole_cluster,
+)
 from support.pod_security import RULES, quantity
 
 Change = Callable[[Object], object]
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", CLUSTERS)
 def test_pods_keep_the_rule(layer: str, rule: str) -> None:
-    found = {owner: list(RULES[rule](template)) for owner, template in pods(load_objects(layer))}
-    assert len(found) == 4 and not any(found.values()), found
+    found = {owner: list(RULES[rule](template)) for owner, template in pods(whole_cluster(layer))}
+    assert len(found) == 5 and not any(found.values()), found
 
 
 def spec(**values: Any) -> Change:

@@ -150,7 +150,9 @@ def jobs_bounded(objects: Sequence[Object]) -> Iterator[str]:
             "startingDeadlineSeconds": 300 <= spec.get("startingDeadlineSeconds", 0) < WEEK,
             "successfulJobsHistoryLimit": 1 <= spec.get("successfulJobsHistoryLimit", 0) <= 10,
             "failedJobsHistoryLimit": 1 <= spec.get("failedJobsHistoryLimit", 0) <= 10,
-            "suspend": "suspend" not in spec,  # an apply would undo an operator's own
+            "suspend": spec.get(
+                "suspend", True
+            ),  # an apply with false would undo an operator's own
             "backoffLimit": 0 <= job.get("backoffLimit", 6) <= 4,
             "activeDeadlineSeconds": 600 <= job.get("activeDeadlineSeconds", 0) < 24 * 3600,
             "restartPolicy": template["spec"].get("restartPolicy") == "Never",

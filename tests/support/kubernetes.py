@@ -19,14 +19,26 @@ from typing import Any
 import yaml
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-LAYERS = {"base": "base", "small": "overlays/small", "production": "overlays/production"}
+LAYERS = {
+    "base": "base",
+    "small": "overlays/small",
+    "production": "overlays/production",
+    "evaluation": "overlays/evaluation",
+}
+CLUSTERS = ("base", "small", "production")
+"""What stands by itself; the evaluation is applied beside one of them."""
 WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob")
 Object = dict[str, Any]
 
 
 def load_objects(layer: str) -> list[Object]:
-    """Return the committed rendering of base, small or production."""
+    """Return the committed rendering of a layer."""
     return list(yaml.safe_load_all((DEPLOY / "rendered" / f"{layer}.yaml").read_text()))
+
+
+def whole_cluster(layer: str) -> list[Object]:
+    """Return all objects of a cluster, an evaluation's among them."""
+    return load_objects(layer) + load_objects("evaluation")
 
 
 @cache
