@@ -29,9 +29,9 @@ def volume(path: Path) -> Path:
     return path
 
 
-def lessons(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def lessons(root: Path, *words: str, salt: str = "") -> subprocess.CompletedProcess[str]:
     call = [*POWERLESS, sys.executable, "-m", "lessons_loop.deploy.cli", *words, *flags(root)]
-    environ = {"PATH": os.environ["PATH"], "HOME": str(root)}
+    environ = {"PATH": os.environ["PATH"], "HOME": str(root), "LESSONS_SALT": salt}
     return subprocess.run(call, capture_output=True, text=True, env=environ, timeout=120)
 
 
@@ -50,6 +50,15 @@ def test_gate_works_on_a_clusters_volume(root: Path) -> None:
     assert not ROOT or mode == 0o2775  # another mode makes kubelet walk the volume at each start
     written = [path for path in state.iterdir() if path.name != "lost+found"]
     assert written and not [path for path in written if path.stat().st_mode & 0o077]
+
+
+@on_server
+def test_given_salt_is_not_printed_and_not_written(root: Path) -> None:
+    salt = "5a17" * 16
+    done = lessons(root, "init", "--unattended", "--domain", "sql", salt=salt)
+    assert done.returncode == 0, done.stderr
+    assert salt not in done.stdout + done.stderr and "LESSONS_SALT" not in done.stdout
+    assert not [path for path in (root / "state").iterdir() if path.name == "salt"]
 
 
 @on_server

@@ -14,6 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from lessons_loop.promote.embedders import parse_embedding
+from lessons_loop.promote.pause import read_pause
+from lessons_loop.promote.server_place import ServerStore
+from lessons_loop.promote.state import clean_domain, locate
 from support.cluster_rules import secret_keys
 from support.commands import parse, run_here
 from support.gate import flags, on_server
@@ -130,6 +134,15 @@ def test_gate_of_an_empty_store_ends_well(layer: str, root: Path) -> None:
     done = run_here(*gate, *flags(root), *model)
     assert (done.code, done.err) == (0, ""), done.err
     assert "nothing to do" in done.out
+
+
+@pytest.mark.parametrize("layer", CLUSTERS)
+def test_settings_are_understood(layer: str) -> None:
+    given = named(load_objects(layer), "ConfigMap", "lessons-settings")["data"]
+    assert parse_embedding(given["LESSONS_EMBEDDING"], {}) is not None
+    assert isinstance(locate(given["LESSONS_STORE"], Path(given["LESSONS_STATE"])), ServerStore)
+    assert clean_domain(given["LESSONS_DOMAIN"]) == given["LESSONS_DOMAIN"]
+    assert read_pause(Path("/nowhere"), given) is None
 
 
 def link_names(service: Object) -> set[str]:
