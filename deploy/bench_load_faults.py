@@ -92,7 +92,7 @@ class Troubles:
     def _whole(self, gone: int) -> bool:
         """Say whether all workers answer, a new one among them."""
         try:
-            return gone not in self.stack.each_worker(rounds=1)
+            return gone not in self.stack.each_worker(seconds=0)
         except StartError:
             return False
 

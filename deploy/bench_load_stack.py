@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from lessons_loop.deploy.bench_gate import put_curated
 from lessons_loop.deploy.bench_lessons import DOMAIN, Maker, Words
+from lessons_loop.deploy.bench_load_probes import KNOCK, KNOCK_ID, TELL, TELL_ID
 from lessons_loop.deploy.bench_load_provider import MODEL
 from lessons_loop.deploy.openwebui_client import OpenWebUI, OpenWebUIError
 from lessons_loop.deploy.plugin_file import PLUGIN_ID, plugin_source
@@ -33,7 +35,13 @@ from lessons_loop.deploy.processes import (
     wait_for_url,
 )
 from lessons_loop.deploy.progress import Stages
-from lessons_loop.deploy.server import ADMIN_EMAIL, ServerSettings, start_server, wait_until_ready
+from lessons_loop.deploy.server import (
+    ADMIN_EMAIL,
+    READY_SECONDS,
+    ServerSettings,
+    start_server,
+    wait_until_ready,
+)
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.promote.embedders import parse_embedding
 from lessons_loop.promote.initialise import initialise
@@ -51,32 +59,6 @@ SALT = "obviously-fake-salt"
 POLICY = Path(__file__).resolve().parent / "base" / "nginx.conf"
 WITH, WITHOUT = "load-with", "load-without"
 """Two workspace models on one base model: the first one has the plugin."""
-TELL_ID, KNOCK_ID = "load_tell", "load_knock"
-TELL = '''"""
-title: Tells the model which worker asks
-"""
-
-import os
-
-
-class Filter:
-    async def inlet(self, body: dict) -> dict:
-        body["worker"] = os.getpid()
-        return body
-'''
-KNOCK = '''"""
-title: Tells which worker answers
-"""
-
-import os
-import time
-
-
-class Action:
-    async def action(self, body: dict) -> dict:
-        time.sleep(body.get("hold", 0.0))  # busy: the next connection goes to another worker
-        return {"worker": os.getpid()}
-'''
 VALVES: Mapping[str, object] = {
     "domains": DOMAIN,
     "distill_enabled": True,
@@ -178,17 +160,19 @@ class LoadStack:
         except OpenWebUIError:
             return None
 
-    def each_worker(self, rounds: int = 60) -> dict[int, OpenWebUI]:
+    def each_worker(self, seconds: float = READY_SECONDS) -> dict[int, OpenWebUI]:
         """Return a client per worker; its connection ends after five idle seconds.
 
-        Raises StartError when not all workers could be reached.
+        Raises StartError when not all workers could be reached in time.
         """
-        found: dict[int, OpenWebUI] = {}
+        deadline = time.monotonic() + seconds
         with ThreadPoolExecutor(3 * WORKERS) as pool:
-            for _ in range(rounds):
+            while True:
                 found = dict(filter(None, pool.map(lambda _: self.knock(), range(3 * WORKERS))))
                 if len(found) >= WORKERS:
                     return found
+                if time.monotonic() > deadline:
+                    break
         raise StartError(f"only {len(found)} of {WORKERS} workers answer")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,3 +14,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.deploy)
+
+
+@pytest.fixture(scope="session")
+def three_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One real Open WebUI with three workers for all tests that need several."""
+    from lessons_loop.deploy.bench_load_stack import load_stack
+    from lessons_loop.deploy.progress import Stages
+    from support.workers import Workers
+
+    folder = tmp_path_factory.mktemp("workers")
+    with load_stack(folder, Stages(quiet=True)) as stack:
+        yield Workers(stack)
