@@ -4,6 +4,7 @@
 #   make test    the whole suite                                 make check   lint, types, contracts
 #   make test-browser   what people see, in a real Chromium      make bench   the figures
 #   make test-deploy    Kubernetes files, proxy, many workers    make bench-load    fifty open chats
+#   make render  what `kubectl apply -k` sends, into deploy/rendered
 #   make eval    whether lessons help, in a real Open WebUI: a verdict and a page
 #
 # TORCH: which torch to install, first and alone (a CPU build is enough; elsewhere e.g.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import tomllib
 from copy import deepcopy
 from pathlib import Path
@@ -18,6 +20,7 @@ from support.kubernetes import (
     LAYERS,
     Object,
     containers,
+    kustomized,
     load_objects,
     named,
     of_kind,
@@ -177,6 +180,27 @@ def test_overlays_differ_as_they_say() -> None:
     assert gates[1] == [*gates[0], "--review", "llm"]
     assert gates[0] == ["promote", "--unattended", "--demote-stale"]
     assert named(production, "Deployment", "lessons-proxy")["spec"]["replicas"] == 2
+
+
+@pytest.mark.parametrize("layer", ["small", "production", "evaluation"])
+def test_operators_copy_takes_a_registry(layer: str, tmp_path: Path) -> None:
+    """The page's way: a copy of an overlay beside it, the comment marks of `images` taken away."""
+    shutil.copytree(DEPLOY / "base", tmp_path / "base")
+    mine = tmp_path / "overlays" / "mine"
+    shutil.copytree(DEPLOY / LAYERS[layer], mine)
+    file = mine / "kustomization.yaml"
+    text = re.sub(
+        r"^(\s*)# (images:|  - name:|    newName:|newName:)", r"\1\2", file.read_text(), flags=re.M
+    )
+    file.write_text(text)
+    images = {
+        one["image"]
+        for _, template in pods(list(yaml.safe_load_all(kustomized(mine))))
+        for one in containers(template)
+        if "lessons-loop" in one["image"]
+    }
+    assert len(images) == 1
+    assert re.fullmatch(r"registry\.example\.com/lessons-loop-(gate|eval):\d.*", *images)
 
 
 def test_comments_warn_of_what_storage_does() -> None:

@@ -93,9 +93,8 @@ def test_evaluation_reads_what_it_is_given() -> None:
 
 @pytest.mark.parametrize("layer", CLUSTERS)
 def test_gate_and_desk_are_given_the_same(layer: str) -> None:
-    given = [
-        (one.get("envFrom"), one["env"], one["volumeMounts"]) for one in gate_containers(layer)
-    ]
+    keys = ("image", "envFrom", "env", "volumeMounts")
+    given = [[one[key] for key in keys] for one in gate_containers(layer)]
     assert all(one == given[0] for one in given) and len(given) == 3
 
 

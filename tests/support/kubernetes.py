@@ -44,7 +44,12 @@ def whole_cluster(layer: str) -> list[Object]:
 @cache
 def rendered_now(layer: str) -> str:
     """Return what kubectl renders from the tree."""
-    call = ["kubectl", "kustomize", str(DEPLOY / LAYERS[layer])]
+    return kustomized(DEPLOY / LAYERS[layer])
+
+
+def kustomized(folder: Path) -> str:
+    """Return what kubectl renders from a folder."""
+    call = ["kubectl", "kustomize", str(folder)]
     return subprocess.run(call, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
