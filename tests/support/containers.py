@@ -32,7 +32,7 @@ from support.image import ROOT
 from support.sandbox import Sandbox, Started, Volume, image_of
 
 TUNNEL = Path(__file__).with_name("tunnel.py")
-SALT = "00" * 32
+SALT = "fa6e" * 16
 """Obviously no secret."""
 
 
