@@ -10,15 +10,14 @@ from typing import Any
 
 from lessons_loop.deploy.checks import Answer, Finding, Level
 from lessons_loop.deploy.checks_models import ask_model
+from lessons_loop.deploy.checks_proxy import Door, look_at_door, store_findings
 from lessons_loop.deploy.checks_ratings import RatingFacts, look_at_ratings, rating_findings
 from lessons_loop.deploy.checks_schema import UPGRADE, is_newer
 from lessons_loop.deploy.install import connect, open_webui_version, require_admin
 from lessons_loop.deploy.openwebui_client import OpenWebUI, OpenWebUIError
 from lessons_loop.deploy.plugin_file import front_matter, is_ours, plugin_source, release
 from lessons_loop.filter.embed import Fingerprint, fingerprint
-from lessons_loop.filter.errors import LessonsError, StoreError
-from lessons_loop.filter.server import is_server, parse_server
-from lessons_loop.filter.store import StorePaths
+from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.valves import LessonsValves
 from lessons_loop.promote.embedders import OpenAIEmbeddings
 
@@ -46,10 +45,12 @@ class HostFacts:
     distill: Answer | None = None
     """What the model behind the valve `distill_url` said."""
     ratings: RatingFacts | None = None
+    door: Door | None = None
+    """What the plugin's store address leads to, where that and ours are servers."""
 
 
-def look_at_host(url: str, token: str) -> HostFacts:
-    """Ask an Open WebUI about itself; raise OpenWebUIError."""
+def look_at_host(url: str, token: str, store: str = "") -> HostFacts:
+    """Ask an Open WebUI about itself, and the way to our store; raise OpenWebUIError."""
     client = connect(url, token, ASK_SECONDS)
     version = open_webui_version(client)
     if not token:
@@ -62,6 +63,7 @@ def look_at_host(url: str, token: str) -> HostFacts:
     name = str(ours[0]["id"]) if len(ours) == 1 else ""
     stored = client.function(name) if name else None
     valves = client.valves("functions", name) if stored else {}
+    known = LessonsValves.model_validate(valves)
     engine, mark = engine_of(client)
     return HostFacts(
         client.url,
@@ -72,8 +74,9 @@ def look_at_host(url: str, token: str) -> HostFacts:
         models=tuple(client.model_ids()),
         engine=engine,
         engine_print=mark,
-        distill=ask_distill_model(LessonsValves.model_validate(valves)) if stored else None,
+        distill=ask_distill_model(known) if stored else None,
         ratings=look_at_ratings(client, functions) if ours else None,
+        door=look_at_door(known.store, store),
     )
 
 
@@ -169,27 +172,7 @@ def valve_findings(facts: HostFacts, store: str, domains: Sequence[str]) -> list
         remedy = f"lessons install --url {facts.url} --domain {','.join([*known, *unread])}"
         text = f"the plugin does not read {', '.join(unread)} (valve domains: {valves.domains})"
         found.append(Finding("domains", Level.WARNING, text, remedy))
-    if valves.store.strip() and store and not same_store(valves.store, store):
-        text = f"the plugin's valve names another one: {shown_store(valves.store)}"
-        remedy = "pass that one as --store, or give the plugin yours: lessons install --store"
-        found.append(Finding("plugin's store", Level.WARNING, text, remedy))
-    return found
-
-
-def same_store(one: str, other: str) -> bool:
-    """Say whether two store settings mean the same place."""
-    if is_server(one) or is_server(other):
-        return shown_store(one) == shown_store(other)
-    first, second = (StorePaths(Path(place.strip()).expanduser()) for place in (one, other))
-    return first.root.absolute() == second.root.absolute()
-
-
-def shown_store(setting: str) -> str:
-    """Return a store setting as it may be printed: an address never with its password."""
-    try:
-        return parse_server(setting).url if is_server(setting) else setting.strip()
-    except StoreError:
-        return "an address that cannot be used"
+    return [*found, *store_findings(valves.store, store, facts.door)]
 
 
 def recall_finding(valves: LessonsValves, url: str) -> Finding:

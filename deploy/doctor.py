@@ -82,7 +82,8 @@ def probes(settings: Settings) -> list[Probe]:
     look = lambda: checks_models.ask_embedder(settings.embedding, settings.environ)  # noqa: E731
     found.append(Probe("embedding", look, checks_models.EMBED_SECONDS))
     if settings.url.strip():
-        host = lambda: checks_chat.look_at_host(settings.url, settings.token.strip())  # noqa: E731
+        ask_host = (settings.url, settings.token.strip(), settings.store)
+        host = lambda: checks_chat.look_at_host(*ask_host)  # noqa: E731
         found.append(Probe("open webui", host, checks_chat.CHAT_SECONDS))
     if settings.llm_url.strip() and settings.llm_model.strip():
         ask = (settings.llm_url, settings.llm_model, settings.llm_key)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lessons_loop.deploy.checks import Finding, Level
-from lessons_loop.deploy.checks_chat import same_store, shown_store
+from lessons_loop.deploy.checks_proxy import same_store, shown_store
 from lessons_loop.deploy.checks_store import read_status_child
 from lessons_loop.deploy.doctor import Settings, diagnose
 from lessons_loop.filter.errors import StoreError
