@@ -162,7 +162,7 @@ EDITS = [
 
 
 @given(st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=1500, deadline=None)
 def test_only_permitted_lines_ever_reach_chroma(guarded: Guarded, data: st.DataObject) -> None:
     guarded.seen.reached.clear()
     line = data.draw(st.sampled_from(PERMITTED)) + " HTTP/1.1"

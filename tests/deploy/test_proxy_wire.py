@@ -8,8 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from support.guarded import CURATED, GATE, PERMITTED, STAGING, TENANT, Guarded, guarding
+from support.guarded import (
+    CURATED,
+    GATE,
+    KNOWN,
+    PERMITTED,
+    STAGING,
+    TENANT,
+    Guarded,
+    guarding,
+)
 from support.nginx import Proxy, send_raw, statuses
+from support.recorder import Recorder
 
 SECRET = "obviously-fake-token"
 
@@ -155,3 +165,11 @@ def test_an_id_is_looked_up_once_for_many_calls(guarded: Guarded, tmp_path: Path
         for _ in range(5):
             Guarded(fresh, guarded.seen).send(f"{PERMITTED[-1]} HTTP/1.1")
     assert [one.is_lookup for one in guarded.seen.reached] == [True] + [False] * 5
+
+
+def test_connection_that_died_meanwhile_loses_no_call(tmp_path: Path) -> None:  # T-31
+    with Recorder(KNOWN, fickle=True) as fickle, Proxy(tmp_path, fickle.port) as proxy:
+        both = Guarded(proxy, fickle)
+        bodies = [f'{{"ids":["{number}"]}}'.encode() for number in range(8)]
+        assert [both.send(f"{PERMITTED[-1]} HTTP/1.1", body=body) for body in bodies] == [[200]] * 8
+    assert len(fickle.calls) > 8 and {one.body for one in fickle.calls} == set(bodies)

@@ -35,8 +35,9 @@ class Reached(NamedTuple):
 class Recorder:
     """Stands where Chroma would; answers everything with `{}`."""
 
-    def __init__(self, known: Set[tuple[str, str]] = frozenset()) -> None:
-        self.known, self.reached = known, list[Reached]()
+    def __init__(self, known: Set[tuple[str, str]] = frozenset(), *, fickle: bool = False) -> None:
+        """`fickle`: a second request on a connection is read and the connection closed."""
+        self.known, self.reached, self.fickle = known, list[Reached](), fickle
         self._server = _Server(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 
@@ -81,6 +82,7 @@ def _handler(recorder: Recorder) -> type[socketserver.StreamRequestHandler]:
         timeout = 30
 
         def handle(self) -> None:
+            answered = 0
             while line := self.rfile.readline():
                 headers: dict[str, str] = {}
                 while (header := self.rfile.readline().rstrip(b"\r\n")) != b"":
@@ -90,6 +92,9 @@ def _handler(recorder: Recorder) -> type[socketserver.StreamRequestHandler]:
                 body = self.rfile.read(int(headers.get("content-length") or 0))
                 request = Reached(line.decode("latin-1").rstrip("\r\n"), headers, body)
                 recorder.reached.append(request)
+                if recorder.fickle and answered:
+                    return
+                answered += 1
                 head = f"HTTP/1.1 {recorder.status(request)}\r\nContent-Length: 2\r\n\r\n"
                 self.wfile.write(head.encode() + b"{}")
 
