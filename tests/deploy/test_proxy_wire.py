@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -173,3 +175,21 @@ def test_connection_that_died_meanwhile_loses_no_call(tmp_path: Path) -> None:  
         bodies = [f'{{"ids":["{number}"]}}'.encode() for number in range(8)]
         assert [both.send(f"{PERMITTED[-1]} HTTP/1.1", body=body) for body in bodies] == [[200]] * 8
     assert len(fickle.calls) > 8 and {one.body for one in fickle.calls} == set(bodies)
+
+
+def test_many_pages_in_a_row_are_paced_and_never_refused(guarded: Guarded, tmp_path: Path) -> None:
+    def read(_: int) -> set[int]:
+        call = f"{PERMITTED[-4]} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as wire:
+            found = set()
+            for _ in range(220):  # one after the other, as a worker that reads all lessons anew
+                wire.sendall(call)
+                answer = wire.recv(65536)
+                while not answer.endswith(b"{}"):
+                    answer += wire.recv(65536)
+                found.update(statuses(answer))
+        return found
+
+    with Proxy(tmp_path, guarded.seen.port) as proxy, ThreadPoolExecutor(3) as workers:
+        assert set().union(*workers.map(read, range(3))) == {200}
+    assert len(guarded.seen.calls) == 660
