@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from lessons_loop.filter.errors import StoreDamaged
 from lessons_loop.filter.events import Usage
-from lessons_loop.filter.store import StorePaths, append_records
-from lessons_loop.promote.candidates import delete_staged, read_candidates, read_events
+from lessons_loop.filter.store import StorePaths, append_records, collection_names
+from lessons_loop.promote.candidates import (
+    NEIGHBOURS,
+    delete_staged,
+    ensure_staging,
+    read_candidates,
+    read_events,
+)
 from lessons_loop.promote.rows import PAGE
 from support.gate import (
     candidate,
@@ -22,6 +28,7 @@ from support.gate import (
     on_folder,
     promotion,
     raw_client,
+    server_url,
     stage,
     stage_usage,
 )
@@ -161,3 +168,14 @@ def test_damaged_staging_names_the_repair(root: Path) -> None:
     (paths.staging / "chroma.sqlite3").write_bytes(b"this is no database" * 100)
     with gate(root) as session, pytest.raises(StoreDamaged, match="run `lessons repair`"):
         session.candidates()
+
+
+@pytest.mark.parametrize("kind", ["candidates", "events"])
+def test_staging_has_a_small_index(root: Path, kind: str) -> None:
+    with gate(root):  # on a server that makes staging
+        pass
+    if not server_url(root):
+        ensure_staging(located(root), "sql")
+    with raw_client(root, "staging") as client:
+        found = client.get_collection(collection_names("sql")[kind], embedding_function=None)
+        assert found.configuration_json["hnsw"]["max_neighbors"] == NEIGHBOURS
