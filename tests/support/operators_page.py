@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "deploy" / "README.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-INLINE = re.compile(r"`((?:desk|kubectl|docker|lessons) [^`]+)`")
+INLINE = re.compile(r"`((?:desk|gate|kubectl|docker|lessons) [^`]+)`")
 FUNCTION = re.compile(r"^\w+\(\) \{ (.*); \}$")
 """A shell function: what it runs is read like any other line."""
 KINDS = {
@@ -76,7 +76,9 @@ def parts(line: str) -> Iterator[list[str]]:
 def commands(program: str) -> list[list[str]]:
     """Return the words of every command on the page that calls this program."""
     found = [part for line in command_lines() for part in parts(line)]
-    return [without_settings(part) for part in found if part and without_settings(part)[:1] == [program]]
+    return [
+        without_settings(part) for part in found if part and without_settings(part)[:1] == [program]
+    ]
 
 
 def without_settings(part: list[str]) -> list[str]:
@@ -126,7 +128,7 @@ def _object(word: str) -> tuple[str, str]:
 def lessons_lines() -> list[str]:
     """Return every `lessons …` command line on the page, wherever it runs."""
     found = commands("lessons")
-    found += [["lessons", *words[1:]] for words in commands("desk")]
+    found += [["lessons", *words[1:]] for words in commands("desk") + commands("gate")]
     for words in commands("kubectl"):
         inside = kubectl(words).inside
         found += [list(inside[inside.index("lessons") :])] if "lessons" in inside else []
