@@ -120,6 +120,11 @@ def ensure_state_id(state: Path, headers: Sequence[Header]) -> str:
     """
     found = read_state_id(state)
     for header in headers:
+        if header.state_id != found and header.state_dir == str(state):  # another volume, mounted
+            raise WrongState(
+                f"{state} holds {f'state {found}' if found else 'no state'}, {header.domain}'s is "
+                f"{header.state_id}: mount the volume it is on, or put back its backup"
+            )
         if header.state_id != found:
             raise WrongState(
                 f"{header.domain}'s state {header.state_id} is expected in {header.state_dir}, "

@@ -14,6 +14,7 @@ NetworkPolicies.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
@@ -46,7 +47,7 @@ def pod_template(one: Mapping[str, Any]) -> dict[str, Any]:
     """Return the pod spec of a workload."""
     spec = one["spec"]
     spec = spec["jobTemplate"]["spec"] if one["kind"] == "CronJob" else spec
-    return dict(spec["template"]["spec"])
+    return dict(copy.deepcopy(spec["template"]["spec"]))
 
 
 class CannotStart(AssertionError):
@@ -182,8 +183,10 @@ class Pod:
     ) -> Started:
         """Start a container; signals sent to it reach its first process. None in `env` unsets."""
         box = self.sandbox(container)
-        box.args = list(args) if args is not None else box.args
-        box.command = list(command) if command is not None else box.command
+        if command is not None:  # as `kubectl exec` would
+            box.command, box.args = list(command), []
+        if args is not None:
+            box.args = list(args)
         for name, value in (env or {}).items():
             box.environment.pop(name, None)
             if value is not None:
