@@ -83,7 +83,7 @@ async def run_load(stack: LoadStack, stages: Stages, plan: Plan) -> Measured:
     watch.start()
     try:
         compared, alone = await _stretches(crowd, stages, plan)
-        faults = await _faults(Troubles(stack, crowd), stages, plan)
+        faults = await _faults(Troubles(stack, crowd), watch, stages, plan)
     finally:
         watch.stop()
         await crowd.leave()
@@ -119,7 +119,9 @@ async def _stretch(crowd: Crowd, stages: Stages, name: str, seconds: float) -> S
     return Stretch(began, time.monotonic(), busy)
 
 
-async def _faults(troubles: Troubles, stages: Stages, plan: Plan) -> list[Fault]:
+async def _faults(
+    troubles: Troubles, watch: MemoryWatch, stages: Stages, plan: Plan
+) -> list[Fault]:
     """Make each trouble once, the worker's last: a new one takes its time."""
     found = []
     each = (
@@ -130,9 +132,12 @@ async def _faults(troubles: Troubles, stages: Stages, plan: Plan) -> list[Fault]
     )
     for trouble in each:
         fault = await trouble
-        stages.note(f"{fault.name}: over after {fault.ended - fault.began:.0f} s")
         found.append(fault)
         await asyncio.sleep(plan.away / 2)
+        grown = watch.growth(fault.began, time.monotonic()).values()
+        told = ", ".join(f"{value:+.1f}" for value in grown)
+        seconds = fault.ended - fault.began
+        stages.note(f"{fault.name}: over after {seconds:.0f} s; workers grew {told} MB")
     return found
 
 

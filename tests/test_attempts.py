@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.alerts import Alerts
@@ -53,6 +53,7 @@ def test_worker_started_anew_knows_the_answer(attempts):
     assert Attempts(attempts.path, Alerts()).take("m", "u", 9, 9) == "seen"
 
 
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), max_size=12))
 def test_each_day_has_its_own_caps(tmp_path_factory, moves):
     attempts = Attempts(tmp_path_factory.mktemp("a") / "attempts.sqlite", Alerts())
