@@ -15,7 +15,7 @@ import numpy.typing as npt
 from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.lexical import LexicalIndex, Scores, build_lexical
 from lessons_loop.filter.models import Curated
-from lessons_loop.filter.published import PublishedSet
+from lessons_loop.filter.published import PublishedSet, published_lesson
 
 LEXICAL_FLOOR = 0.2
 """Floor of the lexical half alone, where a published file brings none of its own."""
@@ -49,7 +49,7 @@ class RecallIndex:
 
     def lesson(self, place: int) -> Curated:
         """Return one lesson."""
-        return Curated.model_validate_json(self.lines[place])
+        return published_lesson(self.lines[place])
 
     @property
     def dimension(self) -> int:

@@ -162,6 +162,7 @@ class GateSession(GateWriter):
         headers = self.holdings.headers()
         refuse_lost_domains(self.ledger, self.store.title, [one.domain for one in headers])
         self._refuse_older(headers)
+        self.uses.refuse_newer()
         state_id = ensure_state_id(self.state, headers)
         self._recover()
         settle_leftover_rebuild(self.clients.curated, self.domain)

@@ -137,11 +137,20 @@ class UseRegister:
         with self._writing():
             pass
 
+    def refuse_newer(self) -> None:
+        """Raise StoreNewer where a later release keeps the file."""
+        self._version()
+
     def mark(self, schema: int) -> None:
         """Let the file say which schema its rows have; without a file there is nothing to say."""
-        if self.path.exists():
+        if self._version() not in (None, schema):
             with self._writing() as connection:
                 _set_schema(connection, schema)
+
+    def _version(self) -> int | None:
+        with self._reading() as found:
+            version = found.execute("pragma user_version").fetchone() if found else None
+        return int(version[0]) if version else None
 
     def remove(self, ids: Sequence[str]) -> None:
         """Drop uses; ones that are gone are no error."""

@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 79e4372380236625838a7523bbc5d59d2984c3865fd6bac40aefbd03ef484a53
+source_digest: a34e5508cca7c15f57878e693983a4ff735fc3995e987afa6c006f96c89909ee
 """
 
 from __future__ import annotations
@@ -4467,7 +4467,7 @@ class RecallIndex:
 
     def lesson(self, place: int) -> Curated:
         """Return one lesson."""
-        return Curated.model_validate_json(self.lines[place])
+        return published_lesson(self.lines[place])
 
     @property
     def dimension(self) -> int:

@@ -19,10 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from lessons_loop.filter.store import StorePaths
+from lessons_loop.promote.records import Action, Change
 from lessons_loop.promote.rows import read_rows
-from support.gate import located, raw_client, server_url
+from lessons_loop.promote.session import GateSession
+from support.gate import HUMAN, located, raw_client, server_url
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "older"
+PROOF = json.dumps({"verdict": "helps", "questions": 3})
 COSINE = {"hnsw": {"space": "cosine"}}
 DATABASES = ("curated", "staging", "gate")
 
@@ -36,6 +39,7 @@ def put_older(root: Path, *, pending: bool = False) -> None:
         put_file(store.state / name, content.encode())
     for name, content in found["snapshots"].items():
         put_file(store.state / "snapshots" / "sql" / name, base64.b64decode(content))
+    put_file((store.state if server_url(root) else root) / "salt", b"obviously-fake-salt")
     put_uses(store.state / "uses" / "sql.sqlite", found["uses"])
     gate, staging = found["collections"]["gate"], found["collections"]["staging"]
     if server_url(root):
@@ -122,6 +126,12 @@ def files(root: Path) -> dict[str, bytes]:
         and path.name not in left_out
         and not {"gate", "staging"} & set(path.relative_to(root).parts)
     }
+
+
+def measured(session: GateSession, key: str) -> Change:
+    """Return the change that stores a proof on a lesson."""
+    row = session.curated[key].model_copy(update={"proof": PROOF})
+    return Change(Action.PROVE, key, "measured", HUMAN, {"proof": PROOF}, put=(row,))
 
 
 def older_plugin() -> types.ModuleType:
