@@ -120,15 +120,10 @@ def ensure_state_id(state: Path, headers: Sequence[Header]) -> str:
     """
     found = read_state_id(state)
     for header in headers:
-        if header.state_id != found and header.state_dir == str(state):  # another volume, mounted
+        if header.state_id != found:  # in a cluster: another volume under the same path
             raise WrongState(
-                f"{state} holds {f'state {found}' if found else 'no state'}, {header.domain}'s is "
-                f"{header.state_id}: mount the volume it is on, or put back its backup"
-            )
-        if header.state_id != found:
-            raise WrongState(
-                f"{header.domain}'s state {header.state_id} is expected in {header.state_dir}, "
-                f"not in {state}: pass --state-dir"
+                f"{header.domain}'s state {header.state_id} is expected in {header.state_dir}; "
+                f"{state} holds {found or 'none'}: pass --state-dir, or put that folder back"
             )
     if found:
         return found

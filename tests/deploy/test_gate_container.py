@@ -148,7 +148,9 @@ def test_foreign_volume_is_told_from_ours(cluster: Cluster, first: tuple[Done, D
         "volumes": [{"name": name, "emptyDir": {}} for name in ("state", "tmp")],
     }
     for container in ("init", "gate"):
-        one_line(pod.run(container), "/state holds no state", "mount the volume")
+        one_line(
+            pod.run(container), "expected in /state; /state holds none", "put that folder back"
+        )
 
 
 def test_no_terminal_is_told_at_once(desk: Callable[..., Done]) -> None:  # T-33
