@@ -12,8 +12,10 @@ import pytest
 
 from lessons_loop.filter.models import Candidate
 from lessons_loop.filter.seal import sealed
+from support.compose import load
 from support.containers import SALT, CannotStart, Cluster, Pod, parsed
 from support.gate import candidate, stage
+from support.llm_server import LlmServer, says
 from support.names import NameServer
 from support.sandbox import user_ids
 
@@ -241,3 +243,35 @@ def test_store_that_does_not_answer_ends_a_run(tmp_path: Path, how: str) -> None
             one_line(gate.run(container), "http://lessons-chroma:8000")
         assert time.monotonic() - began < 60
         server.send_signal(signal.SIGCONT)
+
+
+def test_compose_s_schedule_waits_and_ends_politely(gate: Pod, first: tuple[Done, Done]) -> None:
+    services = load({"LESSONS_SALT": SALT, "WEBUI_SECRET_KEY": "x"})["services"]
+    waiting = gate.start("gate", args=services["gate-schedule"]["command"])
+    assert waiting.stdout and "promotes nothing" in waiting.stdout.readline()
+    assert "the gate runs every Sun at 03:00, Etc/UTC; next: " in waiting.stdout.readline()
+    waiting.send_signal(signal.SIGTERM)
+    assert (*waiting.communicate(timeout=30), waiting.returncode) == ("", "", 143)
+
+
+def test_production_promotes_what_the_model_lets_pass(tmp_path: Path) -> None:
+    settings = {"LESSONS_LLM_URL": "http://model:9000/v1", "LESSONS_LLM_MODEL": "reviewer"}
+    seen = [
+        candidate(GOOD, message=f"m-{who}", user=f"u-{who}", chat=f"c-{who}") for who in ("a", "b")
+    ]
+    with (
+        LlmServer([says("It holds.\nVERDICT: PROMOTE")]) as model,
+        Cluster(tmp_path, "production", settings=settings) as cluster,
+    ):
+        cluster.serve("StatefulSet", "lessons-chroma")
+        cluster.offer("model", 9000, int(model.url.split(":")[2].split("/")[0]))
+        gate = cluster.pod("CronJob", "lessons-gate")
+        assert gate.run("init").returncode == gate.run("gate").returncode == 0
+        desk = cluster.pod("Deployment", "lessons-desk")
+        assert desk.run("desk", command=["lessons", "confirm"]).returncode == 0
+        fill(cluster, *seen)
+        done = gate.run("gate")
+        assert done.returncode == 0, done.stderr
+        assert len(model.requests) == 1 and "1 curated" in (
+            desk.run("desk", command=["lessons", "status"]).stdout
+        )
