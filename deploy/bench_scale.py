@@ -15,7 +15,7 @@ from typing import Any
 from lessons_loop.deploy.bench_figures import Figure, milliseconds, single
 from lessons_loop.deploy.bench_lessons import Words
 from lessons_loop.deploy.bench_scale_chat import chat_figures
-from lessons_loop.deploy.bench_scale_child import resident_of
+from lessons_loop.deploy.bench_scale_child import cpu_of, resident_of
 from lessons_loop.deploy.bench_scale_parts import (
     Place,
     asked_child,
@@ -36,6 +36,8 @@ from lessons_loop.deploy.scale_fit import slope_figures
 SIZES = (1_000, 10_000)
 EVENTS = (10_000, 30_000)
 CANDIDATES = 1_000
+READINGS = 3
+"""A worker's at its start and at the change, and the gate's that made the change."""
 STOCKED = 200
 """Lessons the events are about: a fold's cost is the events'."""
 
@@ -73,8 +75,12 @@ def server_figures(
 ) -> list[Figure]:
     """Measure a server with so many lessons, a worker on it, and a gate."""
     stock(place, words)
-    figures = worker_figures("server", size, asked_worker(place.url, lambda: change_one(place)))
+    before = cpu_of(place.pid)
+    worker = asked_worker(place.url, lambda: change_one(place))
+    reading = (cpu_of(place.pid) - before) / READINGS
+    figures = worker_figures("server", size, worker)
     figures += [
+        single(f"Chroma's CPU while a worker reads, {size:,} lessons", reading, unit="s"),
         single(f"Chroma memory, {size:,} lessons", resident_of(place.pid), unit="MB"),
         single(f"Chroma disk, {size:,} lessons", disk_of(place)["data"], unit="MB"),
     ]

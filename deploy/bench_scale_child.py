@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -46,6 +47,12 @@ def resident() -> float:
 def resident_of(process: int | str) -> float:
     """Return a process' memory now, in MB."""
     return _told_by(process, "VmRSS")
+
+
+def cpu_of(process: int) -> float:
+    """Return the seconds of CPU a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def peak() -> float:

@@ -58,8 +58,8 @@ class Setup(NamedTuple):
 SETUPS = (
     Setup(1_000, 1_000, "daily", 100, 50_000),
     Setup(10_000, 1_000, "daily", 100, 50_000),
-    Setup(10_000, 100_000, "hourly", 2, 50_000),
-    Setup(100_000, 100_000, "hourly", 2, 50_000),
+    Setup(10_000, 100_000, "daily", 2, 50_000),
+    Setup(100_000, 100_000, "daily", 2, 50_000),
 )
 
 
@@ -99,11 +99,6 @@ class Measured:
     def fold_memory(self, events: float) -> float:
         """Return MB of the gate."""
         return self.series["fold memory, events"].line().at(events)
-
-    def folding(self, events: float) -> str:
-        """Return time and memory of one fold, in words."""
-        seconds, gigabytes = self.fold_seconds(events), self.fold_memory(events) / 1024
-        return f"{seconds / 60:,.2g} min, {gigabytes:,.2g} GB"
 
     def hours_to_full(self, chats: float) -> float:
         """Return hours until the spools of PODS pods are full."""

@@ -18,8 +18,11 @@ from typing import Any, NamedTuple
 from lessons_loop.deploy.bench_figures import Figure
 from lessons_loop.deploy.scale_fit import Series, series_of
 from lessons_loop.deploy.scale_needs import CHATS, LESSONS, PODS, SETUPS, Measured, needs
+from lessons_loop.filter.server_shelf import LOAD_SECONDS
 
 HERE = Path(__file__).parent
+READ_CORES = 2
+"""What the deployment lets Chroma use."""
 PAGE, KEPT = HERE / "SCALE.md", HERE / "scale.json"
 _BLOCK = re.compile(r"(<!-- (?P<name>[a-z-]+): from scale\.json -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -41,6 +44,7 @@ COLUMNS = (
     ),
     Column("first load", "load, server, lessons", "s"),
     Column("recall, a question", "recall, server, lessons", "ms"),
+    Column("Chroma, CPU for it", "Chroma's CPU while a worker reads, lessons", "s"),
     Column("Chroma, memory", "Chroma memory, lessons", "MB"),
     Column("Chroma, disk", "Chroma disk, lessons", "MB"),
     Column("gate, memory", "gate memory, lessons", "MB"),
@@ -83,11 +87,14 @@ def lessons_table(figures: Sequence[Figure]) -> str:
     """Return what so many lessons cost."""
     series = series_of(figures)
     heads = ["", *(f"{size:,} lessons" for size in LESSONS), "1,000 more"]
-    rows = []
+    rows: list[list[str]] = []
     for column in COLUMNS:
         one = series[column.series]
         cells = [cell(one, size, column.unit) for size in LESSONS]
         rows.append([column.title, *cells, rounded(1_000 * one.line().slope, column.unit)])
+    reading = series["Chroma's CPU while a worker reads, lessons"]
+    most = [bounded(READ_CORES * LOAD_SECONDS / reading.at(size)) for size in LESSONS]
+    rows.append(["workers that can read a change at once", *most, ""])
     return table(heads, rows)
 
 
@@ -96,27 +103,33 @@ def chats_table(figures: Sequence[Figure]) -> str:
     measured = Measured(figures)
     heads = ["", *(f"{chats:,} chats an hour" for chats in CHATS)]
     lines: list[tuple[str, Callable[[int], str]]] = [
-        ("CPU of the hooks, all workers together", lambda n: f"{measured.cores(n):.2g} cores"),
+        ("CPU of the hooks, all workers together", lambda n: f"{plain(measured.cores(n))} cores"),
         ("rows a second into staging", lambda n: f"{n / 3600:.1f} of {measured.rate:,.0f}"),
         ("staged in a week", lambda n: f"{n * 168:,} rows"),
         ("their disk in Chroma", lambda n: rounded(measured.staging(n * 168), "MB")),
-        ("one fold a week", lambda n: measured.folding(n * 168)),
-        ("one a day", lambda n: measured.folding(n * 24)),
-        ("one an hour", lambda n: measured.folding(n)),
+        ("one fold a week", lambda n: folding(measured, n * 168)),
+        ("one a day", lambda n: folding(measured, n * 24)),
+        ("one an hour", lambda n: folding(measured, n)),
         ("use register, a month", lambda n: rounded(measured.register(n * 720), "MB")),
         ("left in Chroma's index, a month", lambda n: rounded(measured.index(n * 720), "MB")),
         (
             f"spools of {PODS} pods full, Chroma away",
-            lambda n: f"{measured.hours_to_full(n):.2g} h",
+            lambda n: f"{plain(measured.hours_to_full(n))} h",
         ),
     ]
     return table(heads, [[title, *(of(chats) for chats in CHATS)] for title, of in lines])
 
 
+def folding(measured: Measured, events: float) -> str:
+    """Return time and memory of one fold, in words."""
+    memory = rounded(measured.fold_memory(events), "MB")
+    return f"{rounded(measured.fold_seconds(events), 's')}, {memory}"
+
+
 def slopes_table(figures: Sequence[Figure]) -> str:
     """Return what one more event costs."""
     names = (
-        ("a fold takes", "fold, events", 1e6, "µs"),
+        ("a fold takes", "fold, events", 1e3, "ms"),
         ("a fold's memory", "fold memory, events", 1024, "KB"),
         ("staged, on disk", "staging disk, events", 1024, "KB"),
         ("in the register, on disk", "register, events", 1024, "KB"),
@@ -126,7 +139,7 @@ def slopes_table(figures: Sequence[Figure]) -> str:
     )
     series = series_of(figures)
     rows = [
-        [title, f"{max(0.0, series[name].line().slope * scale):,.3g} {unit}"]
+        [title, f"{plain(max(0.0, series[name].line().slope * scale))} {unit}"]
         for title, name, scale, unit in names
     ]
     return table(["one more event", ""], rows)
@@ -152,8 +165,18 @@ def rounded(value: float, unit: str) -> str:
         value, unit = value / 1024, "GB"
     if unit == "s" and value >= 120:
         value, unit = value / 60, "min"
+    return f"{plain(value)} {unit}"
+
+
+def plain(value: float) -> str:
+    """Return two telling digits without an exponent."""
     digits = float(f"{value:.2g}")
-    return f"{digits:,.0f} {unit}" if abs(digits) >= 10 else f"{digits:g} {unit}"
+    return f"{digits:,.0f}" if abs(digits) >= 10 else f"{digits:.4g}"
+
+
+def bounded(count: float, most: int = 1_000) -> str:
+    """Return a count nobody needs to know exactly beyond `most`."""
+    return f"more than {most:,}" if count > most else plain(count)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
