@@ -156,7 +156,7 @@ def jobs_bounded(objects: Sequence[Object]) -> Iterator[str]:
             "backoffLimit": 0 <= job.get("backoffLimit", 6) <= 4,
             "activeDeadlineSeconds": 600 <= job.get("activeDeadlineSeconds", 0) < 24 * 3600,
             "restartPolicy": template["spec"].get("restartPolicy") == "Never",
-            "interactive": not any(
+            "interactive": not any(  # T-33
                 part.get("stdin") or part.get("tty") or INTERACTIVE & {*part.get("args", ())}
                 for part in containers(template)
             ),
@@ -168,7 +168,7 @@ def store_by_address(objects: Sequence[Object]) -> Iterator[str]:
     """Only Chroma mounts Chroma's folder, one at a time, on storage that outlives it."""
     for one in of_kind(objects, "StatefulSet"):
         spec = one["spec"]
-        if spec.get("replicas", 1) != 1:
+        if spec.get("replicas", 1) != 1:  # T-40
             yield f"{title(one)}: {spec['replicas']} servers on one folder"
         if {*spec.get("persistentVolumeClaimRetentionPolicy", {}).values()} != {"Retain"}:
             yield f"{title(one)}: its claims go with it"
