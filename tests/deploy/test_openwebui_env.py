@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,7 +15,6 @@ import pytest
 import requests
 import yaml
 
-from lessons_loop.deploy.plugin_file import plugin_source
 from lessons_loop.deploy.processes import loopback_session
 from lessons_loop.filter.models import Kind, Lesson
 from lessons_loop.filter.server import parse_server
@@ -23,16 +23,18 @@ from lessons_loop.promote.intake import take_in
 from lessons_loop.promote.records import Actor
 from lessons_loop.promote.session import GateSettings, open_gate
 from support.chroma_server import ChromaServer, fresh_url, prepare, rows_of
+from support.commands import run_here
 from support.env_block import env_block
 from support.nginx import Proxy
 from support.openwebui import MODEL, PLUGIN, Server, eventually
+from support.operators_page import lessons_lines
 from support.provider import Provider, content_text, system_text
 
 FILTER = Path(__file__).parents[2] / "filter"
 RENDERED = Path(__file__).parents[2] / "deploy" / "rendered"
 PROXY = "http://lessons-proxy.lessons.svc:8080"
 SECRETS = {"lessons-secrets": {"LESSONS_SALT": "obviously-fake-salt"}}
-VALVES: dict[str, object] = {"domains": "sql", "min_similarity": "0.3"}
+VALVES: dict[str, object] = {"domains": "sql", "distill_enabled": True, "min_similarity": "0.3"}
 QUESTION = "How do I count the sprockets in the warehouse on pallet 7731?"
 ADVICE = "Count sprockets in the sprocket_ledger table, never by scanning shelf_notes."
 DOCUMENT = "Pallet 7731 of the warehouse holds the sprockets painted heliotrope."
@@ -61,10 +63,21 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
             )
             try:
                 server.start()
-                server.install(plugin_source(), VALVES)
+                install(server)
                 yield Stack(server, chroma, proxy)
             finally:
                 server.stop()
+
+
+def install(server: Server) -> None:
+    """Install the plugin with the deployment page's own line, its address and domain put in."""
+    line = next(line for line in lessons_lines() if line.startswith("lessons install"))
+    words = shlex.split(line)[1:]
+    for option, value in (("--url", server.settings.url), ("--domain", "sql")):
+        words[words.index(option) + 1] = value
+    done = run_here(*words, "--token", server.admin.token, "--set", "min_similarity=0.3")
+    assert done.code == 0, done.err
+    assert server.admin.valves("functions", PLUGIN) == VALVES
 
 
 def teach(url: str, state: Path, server: Server) -> None:
