@@ -20,6 +20,7 @@ from lessons_loop.deploy.processes import StartError
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.inject import reference
 
+REPLACED = "plugin replaced"
 PATIENCE = 120.0
 """Seconds after which a way back is given up."""
 ASIDE = 1_000_000
@@ -78,7 +79,7 @@ class Troubles:
         await asyncio.to_thread(self.stack.admin.store_function, PLUGIN_ID, "Lessons", source)
         stored = time.monotonic()
         recall = await self._recalled_by_all(None)
-        return Fault("plugin replaced", began, time.monotonic(), recall - stored)
+        return Fault(REPLACED, began, time.monotonic(), recall - stored)
 
     async def worker_killed(self) -> Fault:
         """Kill one worker; uvicorn starts another, which loads everything for 20 s and more."""

@@ -30,7 +30,7 @@ THINK_SECONDS = 0.05
 EMBED_SECONDS = 0.01
 PROVEN = "load_ledger"
 """The table whose use an exchange proves; what is learned is to count there."""
-LESSON = f"Count crates with run_sql on table {PROVEN}."
+LESSON = f"Count crates in table {PROVEN}."
 _REFERENCE = re.compile(r"^- \[(\w{8})\] Trigger: ", re.MULTILINE)
 Json = dict[str, Any]
 asked: Counter[str] = Counter()

@@ -175,12 +175,15 @@ class Reading:
 
 
 def counted_crates() -> list[Json]:
-    """Return a question, a tool's call and its result, as a client with its own tools sends it."""
+    """Return a question, a tool's call and its result, as a client with its own tools sends it.
+
+    Of API chats Open WebUI shows plugins no calls, so what is advised stands in the question.
+    """
     function = {"name": "run_sql", "arguments": json.dumps({"table": PROVEN})}
     call = {"id": "call_1", "type": "function", "function": function}
     result = {"columns": ["crates"], "rows": [[1204]], "table": PROVEN}
     return [
-        {"role": "user", "content": "Please count the crates."},
+        {"role": "user", "content": f"Please count the crates in table {PROVEN}."},
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "call_1", "content": json.dumps(result)},
     ]
