@@ -260,7 +260,9 @@ def test_production_promotes_what_the_model_lets_pass(tmp_path: Path) -> None:
         candidate(GOOD, message=f"m-{who}", user=f"u-{who}", chat=f"c-{who}") for who in ("a", "b")
     ]
     with (
-        LlmServer([says("It holds.\nVERDICT: PROMOTE")]) as model,
+        LlmServer(
+            [says("The quoted rows prove that the table answers such questions.\nVERDICT: PROMOTE")]
+        ) as model,
         Cluster(tmp_path, "production", settings=settings) as cluster,
     ):
         cluster.serve("StatefulSet", "lessons-chroma")

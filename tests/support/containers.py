@@ -69,7 +69,6 @@ class Cluster:
         self.folder.mkdir(parents=True, exist_ok=True)
         os.chmod(self.folder, 0o755)
         self.running: list[subprocess.Popen[Any]] = []
-        self.sockets = Path(tempfile.mkdtemp(prefix="lessons-"))  # a socket's path has 107 signs
         self.secrets = {"LESSONS_SALT": SALT} if secrets is None else dict(secrets)
         self.config = {o["metadata"]["name"]: dict(o["data"]) for o in self.of_kind("ConfigMap")}
         self.config["lessons-settings"] |= settings or {}
@@ -78,6 +77,7 @@ class Cluster:
 
     def __enter__(self) -> Self:
         """Make the namespace: it lives as long as its holder."""
+        self.sockets = Path(tempfile.mkdtemp(prefix="lessons-"))  # a socket's path has 107 signs
         self.held, self.holder = hold_network()
         return self
 

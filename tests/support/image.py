@@ -107,7 +107,7 @@ def _layer(folder: Path, below: Path | None, runs: list[str]) -> Path:
 def _run_step(line: str, source: Path, target: Path) -> None:
     line = line.replace(HOME_OF_IMAGE, str(target))
     words = shlex.split(line)
-    base = str(Path(sys.base_prefix) / "bin" / "python3")
+    base = f"{sys.base_prefix}/bin/python{sys.version_info[0]}.{sys.version_info[1]}"
     words = {"python": [base], "pip": [base, "-m", "pip"]}[words[0]] + words[1:]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(
