@@ -50,6 +50,12 @@ from lessons_loop.promote.session import GateSettings, open_gate
 WORKERS = 3
 SERVE_SECONDS = 400.0
 """Four processes load Open WebUI: 60 s on two idle cores, several minutes on busy ones."""
+LAUNCH = (
+    "import functools, uvicorn; "
+    "uvicorn.run = functools.partial(uvicorn.run, timeout_worker_healthcheck=90); "
+    "from open_webui import app; app()"
+)
+"""uvicorn kills a worker that is silent for 5 s; on busy cores that one is still being loaded."""
 LOOKS = {"chroma": "/api/v2/heartbeat", "proxy": "/healthz", "provider": "/v1/models"}
 CURATED = 60
 """Lessons in the store."""
@@ -257,6 +263,7 @@ def server_settings(stack: LoadStack) -> ServerSettings:
         models=models,
         embedding=embedding,
         extra=extra,
+        launch=LAUNCH,
     )
 
 

@@ -53,6 +53,8 @@ class ServerSettings:
     tools: tuple[str, ...] = ()
     """Tools switched on in every new chat."""
     extra: Mapping[str, str] = field(default_factory=dict)
+    launch: str = "from open_webui import app; app()"
+    """The Python that starts it."""
 
     @property
     def url(self) -> str:
@@ -102,7 +104,7 @@ def start_server(settings: ServerSettings, base: Mapping[str, str] = os.environ)
     require_open_webui()
     settings.data.mkdir(parents=True, exist_ok=True)
     serve = ["serve", "--host", LOOPBACK, "--port", str(settings.port)]
-    command = [sys.executable, "-c", "from open_webui import app; app()", *serve]
+    command = [sys.executable, "-c", settings.launch, *serve]
     log = settings.data / "open-webui.log"
     log.unlink(missing_ok=True)
     return start("open-webui", command, log, environment(settings, base), settings.data)
