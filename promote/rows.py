@@ -280,10 +280,7 @@ def _fields(rows: Sequence[Row], dropped: Mapping[str, set[str]]) -> dict[str, A
 def _read_back(collection: Any, rows: Sequence[Row]) -> None:
     page = get_page(collection, ("documents", "metadatas"), ids=[row.id for row in rows])
     found = {
-        id_: (document, metadata)
-        for id_, document, metadata in zip(
-            page["ids"], page["documents"], page["metadatas"], strict=True
-        )
+        id_: (document, metadata) for id_, document, metadata in zip(*page.values(), strict=True)
     }
     bad = [row.id for row in rows if found.get(row.id) != (row.document, dict(row.metadata))]
     if bad:
