@@ -23,7 +23,7 @@ class Line(NamedTuple):
     base: float
     slope: float
     spread: float
-    """Percent; 0 where only two sizes were measured."""
+    """Percent; 0 where a line fits at once, as it does two sizes."""
     sizes: tuple[int, ...]
 
     def at(self, size: float) -> float:
@@ -50,14 +50,24 @@ class Series(NamedTuple):
 
 
 def fitted(sizes: Sequence[int], values: Sequence[float]) -> Line:
-    """Return the line with the least relative squares; one size gives a flat one."""
+    """Return the line with the least relative squares; one size gives a flat one.
+
+    More never costs less and nothing never less than nothing: where noise says so, the line is
+    flat at the largest value, or goes through 0.
+    """
+    many, cost = np.asarray(sizes, float), np.asarray(values, float)
     if len(set(sizes)) < 2:
-        return Line(float(np.mean(values)), 0.0, 0.0, tuple(sizes))
-    weights = 1.0 / np.maximum(np.abs(np.asarray(values, float)), 1e-9)
-    slope, base = np.polyfit(np.asarray(sizes, float), np.asarray(values, float), 1, w=weights)
-    line = base + slope * np.asarray(sizes, float)
-    spread = float(np.max(np.abs(line - np.asarray(values)) * weights)) * 100
-    return Line(float(base), float(slope), spread if len(sizes) > 2 else 0.0, tuple(sizes))
+        return Line(float(np.mean(cost)), 0.0, 0.0, tuple(sizes))
+    weights = 1.0 / np.maximum(np.abs(cost), 1e-9)
+    slope, base = np.polyfit(many, cost, 1, w=weights)
+    if slope < 0:
+        slope, base = 0.0, float(np.max(cost))
+    elif base < 0:
+        shares = many * weights
+        slope, base = float(shares @ (cost * weights) / (shares @ shares)), 0.0
+    spread = float(np.max(np.abs(base + slope * many - cost) * weights)) * 100
+    told = spread if len(sizes) > 2 or spread > 1 else 0.0
+    return Line(float(base), float(slope), told, tuple(sizes))
 
 
 def series_of(figures: Iterable[Figure]) -> dict[str, Series]:
@@ -81,7 +91,7 @@ def slope_figures(figures: Iterable[Figure]) -> list[Figure]:
     for one in series_of(figures).values():
         line = one.line()
         if len(one.points) > 1:
-            near = f"line ± {line.spread:.0f} %" if len(one.points) > 2 else "line of two sizes"
+            near = f"line ± {line.spread:.0f} %" if line.spread else f"{len(one.points)} sizes"
             name = f"1,000 more {one.of}: {one.what}"
             found.append(single(name, 1_000 * line.slope, near, one.unit, len(one.points)))
     return found

@@ -55,6 +55,12 @@ def test_one_size_gives_a_flat_line() -> None:
     assert fitted([1_000], [5.0]).at(10**6) == 5.0
 
 
+@pytest.mark.parametrize("values", [[9.0, 5.0], [1.0, 30.0], [2.0, 4.0]])
+def test_noise_never_makes_more_cost_less(values: list[float]) -> None:
+    line = fitted([1_000, 10_000], values)
+    assert line.base >= 0 and line.slope >= 0 and line.at(100_000) >= max(values)
+
+
 def test_point_off_the_line_is_told_as_spread() -> None:
     assert fitted([1_000, 2_000, 3_000], [10.0, 20.0, 45.0]).spread > 10
 
