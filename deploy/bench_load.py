@@ -82,20 +82,28 @@ async def run_load(stack: LoadStack, stages: Stages, plan: Plan) -> Measured:
     await crowd.arrive()
     watch.start()
     try:
+        troubles = Troubles(stack, crowd)
+        await _warmed_up(troubles, stages, plan)
         compared, alone = await _stretches(crowd, stages, plan)
-        faults = await _faults(Troubles(stack, crowd), watch, stages, plan)
+        faults = await _faults(troubles, watch, stages, plan)
     finally:
         watch.stop()
         await crowd.leave()
     return Measured(crowd.asked, watch, compared, alone, faults, crowd.think)
 
 
-async def _stretches(crowd: Crowd, stages: Stages, plan: Plan) -> tuple[Stretch, Stretch]:
-    """Warm up, hold chats without the plugin, then with and without it."""
+async def _warmed_up(troubles: Troubles, stages: Stages, plan: Plan) -> None:
+    """Let people chat until every worker has recalled; short of CPU they think longer."""
+    crowd = troubles.crowd
     warm = await _stretch(crowd, stages, "warming up", plan.warm_up)
     if warm.busy > CALM:
         crowd.think *= warm.busy / CALM
         stages.note(f"CPU {warm.busy:.0%}: people think {crowd.think:.1f} s instead")
+    await troubles.recalled_by_all(None)
+
+
+async def _stretches(crowd: Crowd, stages: Stages, plan: Plan) -> tuple[Stretch, Stretch]:
+    """Hold chats without the plugin, then with and without it."""
     crowd.plugin_too = False
     alone = await _stretch(crowd, stages, "chats without the plugin", plan.alone)
     crowd.plugin_too = True

@@ -78,7 +78,7 @@ class Troubles:
         source = f"{plugin_source()}\n# another version\n"
         await asyncio.to_thread(self.stack.admin.store_function, PLUGIN_ID, "Lessons", source)
         stored = time.monotonic()
-        recall = await self._recalled_by_all(None)
+        recall = await self.recalled_by_all(None)
         return Fault(REPLACED, began, time.monotonic(), recall - stored)
 
     async def worker_killed(self) -> Fault:
@@ -87,7 +87,7 @@ class Troubles:
         began = time.monotonic()
         os.kill(pid, signal.SIGKILL)
         clients = await until(lambda: asyncio.to_thread(self._whole, pid))
-        recall = await self._recalled_by_all(None)
+        recall = await self.recalled_by_all(None)
         return Fault("worker killed", began, time.monotonic(), recall - clients, pid=pid)
 
     def _whole(self, gone: int) -> bool:
@@ -101,7 +101,7 @@ class Troubles:
         """Make a lesson; return when all workers have recalled it."""
         known = len(self.stack.words)
         await until(lambda: asyncio.to_thread(self._taught, known))
-        return await self._recalled_by_all(reference(self.stack.words[-1].lesson().key))
+        return await self.recalled_by_all(reference(self.stack.words[-1].lesson().key))
 
     def _taught(self, known: int) -> bool:
         """Make one more lesson unless that worked already; False where the store is not ready."""
@@ -112,7 +112,7 @@ class Troubles:
                 return False
         return True
 
-    async def _recalled_by_all(self, wanted: str | None) -> float:
+    async def recalled_by_all(self, wanted: str | None) -> float:
         """Ask about the newest lesson until all workers recalled it; return when they had."""
         began, last = time.monotonic(), self.stack.words[-1].lesson()
         name = wanted or reference(last.key)

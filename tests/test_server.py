@@ -147,6 +147,23 @@ def test_connections_are_closed(store_url):
     assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
+def test_closed_and_refused_clients_leave_nothing_behind(store_url):
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    address = parse_server(store_url)
+    with pytest.raises(StoreMissing):
+        open_server(address, "curated")
+    prepare(address, "sql")
+    before = set(SharedSystemClient._identifier_to_system)
+    for _ in range(3):
+        client = open_server(address, "curated")
+        client.close()
+        client.close()
+        with pytest.raises(StoreMissing):
+            open_server(address, "nowhere")
+    assert set(SharedSystemClient._identifier_to_system) <= before
+
+
 def test_server_that_is_down_is_told_at_once():
     address = ServerAddress("127.0.0.1", free_port())
     with pytest.raises(
