@@ -23,6 +23,7 @@ from lessons_loop.deploy.bench_store import made_up_lessons, publish_made_up
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.models import Candidate, Evidence, EvidenceKind
 from lessons_loop.filter.published import read_published
+from lessons_loop.filter.schema import HEADER_FIELD, SCHEMA
 from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths, collection_names, ensure_salt
@@ -95,7 +96,8 @@ def write_state(state: Path, lessons: int, lines: int, rev: int) -> None:
         for n, row in enumerate(used):
             one = LessonRecord(key=row.key, text=row.lesson.text, hits=n, failures=n % 5)
             file.write(one.model_dump_json() + "\n")
-    summary = Summary(domain=DOMAIN, at=WHEN, head_n=last.n, head_hash=last.hash, rev=rev)
+    head = {"head_n": last.n, "head_hash": last.hash, "rev": rev}
+    summary = Summary.model_validate({"domain": DOMAIN, "at": WHEN, HEADER_FIELD: SCHEMA, **head})
     counts = {"curated": lessons, "used": len(used), "dimension": 384, "model": "random"}
     path.write_text(summary.model_copy(update=counts).model_dump_json())
 
@@ -185,7 +187,7 @@ def awaited(url: str, folder: Path) -> str:
 def fill_server(url: str, state: Path, lessons: int) -> None:
     """Put rows where status counts them; their content does not matter to it."""
     rev = json.loads(summary_path(state, DOMAIN).read_text())["rev"]
-    header = {"schema_version": 1, "domain": DOMAIN, "rev": rev, "calibrated_rev": rev}
+    header = {HEADER_FIELD: SCHEMA, "domain": DOMAIN, "rev": rev, "calibrated_rev": rev}
     names = collection_names(DOMAIN)
     put: Callable[..., None] = put_rows
     with closing(open_server(parse_server(url), "curated")) as client:  # type: ignore[type-var]

@@ -15,8 +15,8 @@ from lessons_loop.promote.entry import run_app
 from support.commands import Done, Named, every_command, run_here
 
 NONSENSE = ("", "\u202e%s{0}[red]'\"", "http://[", "-1", "x" * 5000)
-STARTING = ("up", "demo", "eval demo", "eval collapse", "eval poison")
-"""Commands that would start servers, or minutes of work."""
+STARTING = ("up", "demo", "eval demo", "eval collapse", "eval poison", "schedule run")
+"""Commands that would start servers, or minutes of work, or stay."""
 COMMANDS = [found for found in every_command() if found.name not in STARTING]
 
 
@@ -80,6 +80,12 @@ def test_nonsense_is_one_line(
         ["eval", "collapse", "--rounds", "x"],
         ["eval", "collapse", "--html", "/nowhere/page.html"],
         ["eval", "collapse", "--html", "x" * 5000],
+        ["schedule", "run", "--store", "lessons", "--at", ""],
+        ["schedule", "run", "--store", "lessons", "--at", "x" * 5000],
+        ["schedule", "run", "--store", "lessons", "--tz", "\u202e%s{0}[red]'\""],
+        ["schedule", "run", "--store", "lessons", "--domain", "-1"],
+        ["schedule", "run", "--store", "http://["],
+        ["schedule", "run", "--store", "lessons", "--", "--nonsense"],
         ["demo", "--model", "m"],
         ["demo", "--model", "m", "--model-url", "http://["],
     ],
