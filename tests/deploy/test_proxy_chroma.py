@@ -165,7 +165,7 @@ def test_large_body_is_refused_and_a_full_batch_is_not(walled: Walled) -> None:
     assert requests.post(url, json=rows, timeout=10).status_code == 201
     walled.relay.calls.clear()
     answer = requests.post(url, json=rows | {"documents": ["x" * 100_000] * 50}, timeout=10)
-    assert answer.status_code == 413 and "4 MiB" in answer.json()["message"]
+    assert answer.status_code == 413 and "2 MiB" in answer.json()["message"]
     assert walled.relay.calls == []
 
 

@@ -108,7 +108,7 @@ TRICKS: dict[str, Trick] = {
     "very long": lambda verb, path: f"{verb} {path}{'a' * 9000} HTTP/1.1",
     "another tenant": lambda verb, path: f"{verb} {path.replace('default', 'other')}x HTTP/1.1",
     "plus": lambda verb, path: f"{verb} {path.replace('/v2', '/v2+')} HTTP/1.1",
-    "inner location": lambda verb, path: f"{verb} /rows HTTP/1.1",
+    "inner location": lambda verb, path: f"{verb} /add HTTP/1.1",
     "inner look-up": lambda verb, path: f"{verb} /belongs HTTP/1.1",
 }
 

@@ -42,8 +42,9 @@ class Guarded(NamedTuple):
         return statuses(self.answer(line, *headers, body=body))
 
     def answer(self, line: str | bytes, *headers: str, body: bytes = b"") -> bytes:
-        """Send one request line as it is; return the whole answer."""
+        """Send one request line as it is, a POST with a body; return the whole answer."""
         raw = line if isinstance(line, bytes) else line.encode("utf-8", "surrogateescape")
+        body = body or (b"{}" if raw.startswith(b"POST ") else b"")
         more = "".join(f"{header}\r\n" for header in ("Host: x", "Connection: close", *headers))
         length = f"Content-Length: {len(body)}\r\n" if body else ""
         return send_raw(self.proxy.port, raw + f"\r\n{more}{length}\r\n".encode() + body)
