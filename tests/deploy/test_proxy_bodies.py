@@ -62,6 +62,8 @@ HOSTILE_ROWS = {
     "deep": b"[" * 100_000,
     "unknown field": json.dumps(ROW | {"where": {"a": 1}}).encode(),
     "another field's name escaped": row({"a": 1}).replace(b"meta", b"m\\u0065ta"),
+    "ids too long to ask by": json.dumps(ROW | {"ids": ["i" * 129]}).encode(),
+    "id with NUL": json.dumps(ROW | {"ids": ["i\0"]}).encode(),
     "no object": b"[]",
     "two objects": row({"a": 1}) * 2,
     "text without an end": row({"a": "b"})[:-5],
@@ -115,7 +117,8 @@ VALUES = st.one_of(
     st.lists(TEXTS, min_size=1, max_size=9),
 )
 METADATA = st.dictionaries(st.from_regex(r"[a-z_]{1,40}", fullmatch=True), VALUES, max_size=30)
-RECORDS = st.builds(Record, TEXTS, TEXTS, METADATA)
+IDS = st.from_regex(r"[A-Za-z0-9_-]{1,128}", fullmatch=True)
+RECORDS = st.builds(Record, IDS, TEXTS, METADATA)
 
 
 def as_sent(records: list[Record]) -> bytes:
