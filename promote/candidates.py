@@ -12,7 +12,7 @@ import numpy as np
 
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.events import EventRecord, Rating, Tally, Usage
-from lessons_loop.filter.models import Candidate, Record
+from lessons_loop.filter.models import Candidate, Metadata, Record
 from lessons_loop.filter.schema import MARK_FIELD, SCHEMA
 from lessons_loop.filter.store import STAGING_VECTOR, collection_names
 from lessons_loop.promote.places import FolderStore, StagingPlace
@@ -33,6 +33,9 @@ EVENT_TYPES: dict[str, type[EventRecord]] = {one.kind: one for one in (Usage, Ra
 NEIGHBOURS = 4
 """Nobody searches staging, and Chroma keeps a deleted row's place: 60 bytes each instead of 150."""
 DROP_FROM = 500
+FIRST = "first"
+ROW_LIMIT = 256 * 1024
+"""Characters of a row; ours have 10,000 at most."""
 Found = TypeVar("Found")
 
 
@@ -159,14 +162,20 @@ def ensure_staging(place: StagingPlace, domain: str, schema: int = SCHEMA) -> No
 
 
 def _create(client: Any, name: str, metadata: Mapping[str, Any] | None) -> None:
-    """Create a staging collection, its index as small as it goes."""
+    """Create a staging collection, its index as small as it goes.
+
+    The first row settles its dimension for good: by a forger's, no row of ours would go in.
+    """
     with chroma_errors(name):
-        client.create_collection(
+        made = client.create_collection(
             name,
             configuration={"hnsw": {"space": "cosine", "max_neighbors": NEIGHBOURS}},
             metadata=dict(metadata) if metadata else None,
             embedding_function=None,
         )
+        first = {"documents": [FIRST], "metadatas": [{"type": FIRST}]}
+        made.upsert(ids=[FIRST], embeddings=[STAGING_VECTOR], **first)
+        made.delete(ids=[FIRST])
 
 
 def _read_staging(place: StagingPlace, *names: str) -> list[list[Record]]:
@@ -175,12 +184,20 @@ def _read_staging(place: StagingPlace, *names: str) -> list[list[Record]]:
         found = [find_collection(client, name) if client is not None else None for name in names]
         return [
             [
-                Record(id_, document, dict(metadata or {}))
+                bounded(id_, document, metadata)
                 for page in (read_rows(collection) if collection is not None else ())
                 for id_, document, metadata in zip(*page, strict=True)
             ]
             for collection in found
         ]
+
+
+def bounded(id_: str, document: str, metadata: Metadata | None) -> Record:
+    """Return a row; of a huge one, which anybody may stage, the id alone: all are held at once."""
+    values = [document or "", *(metadata or {}), *(metadata or {}).values()]
+    if sum(len(str(value)) for value in values) > ROW_LIMIT:
+        return Record(id_, "", {})
+    return Record(id_, document, dict(metadata or {}))
 
 
 def _sorted_out(

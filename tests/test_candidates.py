@@ -15,6 +15,7 @@ from lessons_loop.filter.events import Usage
 from lessons_loop.filter.store import StorePaths, append_records, collection_names
 from lessons_loop.promote.candidates import (
     NEIGHBOURS,
+    bounded,
     delete_staged,
     ensure_staging,
     read_candidates,
@@ -146,6 +147,37 @@ def test_forged_events_are_told_apart(root: Path) -> None:
     events = read_events(located(root), "sql")
     assert events.usages == [(used.id, used)]
     assert events.unreadable == ["other-id", "many", "thumb", "newer"]
+
+
+def test_forger_cannot_settle_the_shape_of_staging(root: Path) -> None:
+    ensure_staging(located(root), "sql")
+    with raw_client(root, "staging") as client:
+        collection = client.get_collection(NAME, embedding_function=None)
+        assert collection.count() == 0
+        with pytest.raises(Exception, match="dimension of 1, got 3"):
+            collection.add(ids=["x"], documents=["x"], embeddings=[[1.0, 2.0, 3.0]])
+    stage(root, [found := candidate()])
+    assert read_candidates(located(root), "sql").candidates == [found]
+
+
+HUGE: list[tuple[str, Any]] = [
+    ("x" * 1_900_000, None),
+    ("x", {"quote": "y" * 1_900_000}),
+    ("x", {"k" * 1_900_000: 1}),
+    ("x", {"tags": ["y" * 900] * 900}),
+]
+
+
+@pytest.mark.parametrize(("document", "metadata"), HUGE)
+def test_of_a_huge_forged_row_only_the_id_is_held(document: str, metadata: Any) -> None:
+    assert bounded("a", document, metadata) == ("a", "", {})
+
+
+def test_huge_forged_rows_are_counted(root: Path) -> None:
+    ensure_staging(located(root), "sql")
+    forge(root, *((str(number), *row) for number, row in enumerate(HUGE)))
+    stage(root, [found := candidate()])
+    assert read_candidates(located(root), "sql") == ([found], 4)
 
 
 @on_folder
