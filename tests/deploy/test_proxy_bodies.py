@@ -84,11 +84,14 @@ CLAUSES = [
     {"where": {"n": 1}},
     {"where_document": {"$contains": "x"}},
     {"where": {"$or": [{"n": n} for n in range(5_000)]}},
+    {"query_embeddings": [[1.0], [2.0]]},
 ]
 
 
 @pytest.mark.parametrize("clause", CLAUSES)
-def test_reads_with_clauses_are_refused(guarded: Guarded, clause: dict[str, Any]) -> None:
+def test_reads_with_clauses_or_many_vectors_are_refused(
+    guarded: Guarded, clause: dict[str, Any]
+) -> None:
     for call in (GET, QUERY):
         body = json.dumps({"query_embeddings": [[1.0]]} | clause).encode()
         assert guarded.send(f"{call} HTTP/1.1", body=body) == [403]
@@ -101,6 +104,15 @@ def test_calls_on_rows_without_a_body_are_refused(guarded: Guarded) -> None:
             send_raw(guarded.proxy.port, f"{call} HTTP/1.1\r\nHost: x\r\n\r\n".encode(), 1)
         ) == [403]
     assert guarded.seen.calls == []
+
+
+@pytest.mark.parametrize("gap", ["", " ", "\t\r\n "])
+def test_many_vectors_are_told_whatever_is_between(guarded: Guarded, gap: str) -> None:
+    many, one = f"[[1.0]{gap},{gap}[2.0]]", f'[[1.0]{gap}],{gap}"ids":["a"]'
+    assert guarded.send(f"{QUERY} HTTP/1.1", body=f'{{"query_embeddings":{many}}}'.encode()) == [
+        403
+    ]
+    assert guarded.send(f"{QUERY} HTTP/1.1", body=f'{{"query_embeddings":{one}}}'.encode()) == [200]
 
 
 def test_large_read_is_refused(guarded: Guarded) -> None:
