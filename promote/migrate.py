@@ -177,7 +177,7 @@ def _change(domain: str, step: Step, number: int, kept: Kept) -> Change:
     return Change(
         action=Action.INIT,
         key=domain,
-        reason=f"migrated from schema {start} to {number}",
+        reason=_told(start, number),
         actor=Actor(kind="human", name=login_name()),
         payload={
             "domain": domain,
@@ -190,16 +190,19 @@ def _change(domain: str, step: Step, number: int, kept: Kept) -> Change:
 
 def _kept(session: GateSession, step: Step) -> Kept:
     """Return what the last step back over the same step took out; nothing where it is forgotten."""
+    told = _told(step.to, step.to - 1)
     for entry in reversed(session.ledger.entries()):
-        if entry.domain != session.domain or entry.action is not Action.INIT:
-            continue
-        payload = session.ledger.payload(entry) or {}
-        if payload.get("schema_before") == step.to and "kept" in payload:
+        if (entry.domain, entry.action, entry.reason) == (session.domain, Action.INIT, told):
+            payload = session.ledger.payload(entry) or {}
             try:
-                return Kept.model_validate(payload["kept"])
+                return Kept.model_validate(payload.get("kept", {}))
             except ValidationError:
-                return Kept()
+                break
     return Kept()
+
+
+def _told(start: int, end: int) -> str:
+    return f"migrated from schema {start} to {end}"
 
 
 def _curated(session: GateSession, step: Step, kept: Kept, *, forward: bool) -> Iterator[Row]:

@@ -23,9 +23,9 @@ class Kept(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     proofs: dict[str, str] = Field(default_factory=dict)
-    """By lesson key, curated or archived."""
+    """By lesson key and `since`: a revived lesson also stands in the archive as it was before."""
     seals: dict[str, str] = Field(default_factory=dict)
-    """By candidate id."""
+    """By candidate id and time."""
 
 
 class Step(NamedTuple):
@@ -60,27 +60,35 @@ class Step(NamedTuple):
 
 def with_proof(row: Curated, kept: Kept) -> Curated:
     """Return a lesson with the proof it had, unless it was measured since."""
-    found = row.proof or kept.proofs.get(row.key, "")
+    found = row.proof or kept.proofs.get(_tenure(row), "")
     return row.model_copy(update={"proof": found})
 
 
 def without_proof(row: Curated, kept: Kept) -> Curated:
     """Return a lesson without its proof."""
     if row.proof:
-        kept.proofs[row.key] = row.proof
+        kept.proofs[_tenure(row)] = row.proof
     return row.model_copy(update={"proof": ""})
 
 
 def with_seal(seen: Candidate, kept: Kept) -> Candidate:
     """Return a sighting with the seal it had."""
-    return seen.model_copy(update={"seal": seen.seal or kept.seals.get(seen.id, "")})
+    return seen.model_copy(update={"seal": seen.seal or kept.seals.get(_moment(seen), "")})
 
 
 def without_seal(seen: Candidate, kept: Kept) -> Candidate:
     """Return a sighting without its seal."""
     if seen.seal:
-        kept.seals[seen.id] = seen.seal
+        kept.seals[_moment(seen)] = seen.seal
     return seen.model_copy(update={"seal": ""})
+
+
+def _tenure(row: Curated) -> str:
+    return f"{row.key} {row.since}"
+
+
+def _moment(seen: Candidate) -> str:
+    return f"{seen.id} {seen.at}"
 
 
 STEPS = {

@@ -16,6 +16,7 @@ from lessons_loop.promote.errors import StoreOlder
 from lessons_loop.promote.journal import Journal
 from lessons_loop.promote.migrate import Moved, Wish, migrate_store
 from lessons_loop.promote.records import Action, Change
+from lessons_loop.promote.restore_diff import plain
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.verify import verify_state
 from support.commands import run_here
@@ -28,6 +29,7 @@ from support.gate import (
     located,
     on_folder,
     raw_client,
+    retirement,
     server_url,
     shown,
 )
@@ -253,6 +255,45 @@ def test_forward_again_brings_everything_back(older: Path) -> None:
         assert session.curated[key].proof == PROOF
         assert session.archive[f"{seen.lesson.key}-held"].sightings == (seen,)
     assert sound(older)
+
+
+def test_revived_lesson_keeps_the_proof_of_today(older: Path) -> None:
+    migrate(older)
+    with gate(older) as session:
+        key = next(iter(session.curated))
+        session.apply(measured(session, key))
+        session.apply(retirement(session, key))
+        once = session.archive[f"{key}-stale"].curated
+        assert once is not None
+        row = once.model_copy(update={"since": "2026-11-30T16:00:00Z"})
+        vectors = session.embed([row.lesson.embedded_text])
+        session.apply(Change(Action.REVIVE, key, "x", HUMAN, {}, put=(row,), vectors=vectors))
+        row = session.curated[key].model_copy(update={"proof": '{"verdict": "harmful"}'})
+        session.apply(Change(Action.PROVE, key, "measured", HUMAN, {}, put=(row,)))
+        before = {k: plain(row) for k, row in session.curated.items()}, dict(session.archive)
+    migrate(older, to=1)
+    migrate(older)
+    with gate(older) as session:
+        now = {k: plain(row) for k, row in session.curated.items()}, dict(session.archive)
+        assert now == before and session.curated[key].proof == row.proof
+
+
+def test_forgotten_values_do_not_come_back_from_an_earlier_step(older: Path) -> None:
+    migrate(older)
+    with gate(older) as session:
+        key = next(iter(session.curated))
+        session.apply(measured(session, key))
+    migrate(older, to=1)
+    migrate(older)
+    with gate(older) as session:
+        row = session.curated[key].model_copy(update={"proof": '{"verdict": "neutral"}'})
+        session.apply(Change(Action.PROVE, key, "measured", HUMAN, {}, put=(row,)))
+    migrate(older, to=1)
+    with gate(older, dry_run=True) as session:
+        last = session.ledger.payloads / f"{session.ledger.entries()[-1].payload}.json"
+    (located(older).state / "payloads" / last.name).unlink()
+    (moved,) = migrate(older)
+    assert moved.kept == 0
 
 
 def test_going_back_says_what_it_means(older: Path) -> None:

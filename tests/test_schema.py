@@ -94,8 +94,32 @@ def test_back_and_forward_again_loses_nothing(marks: list[tuple[str, str]], held
 
 
 def test_proof_measured_since_is_not_replaced() -> None:
-    row = curated(lesson(), proof="newer")
-    assert STEPS[2].curated(row, Kept(proofs={row.key: "older"}), forward=True).proof == "newer"
+    row, kept, step = curated(lesson(), proof="older"), Kept(), STEPS[2]
+    fresh = step.curated(row, kept, forward=False).model_copy(update={"proof": "newer"})
+    assert kept.proofs and step.curated(fresh, kept, forward=True).proof == "newer"
+
+
+def test_each_time_in_use_keeps_its_own_proof() -> None:
+    before = curated(lesson(), proof="helps")
+    now = before.model_copy(update={"since": "2026-11-29T08:00:00Z", "proof": "harmful"})
+    gone = archived(lesson(), curated=before)
+    bare = archived(
+        lesson(), curated=before.model_copy(update={"since": "2026-10-01T08:00:00Z", "proof": ""})
+    )
+    kept, step = Kept(), STEPS[2]
+    back = [step.curated(now, kept, forward=False)]
+    rows = [step.archived(row, kept, forward=False) for row in (gone, bare)]
+    assert [step.curated(row, kept, forward=True) for row in back] == [now]
+    assert [step.archived(row, kept, forward=True) for row in rows] == [gone, bare]
+
+
+def test_each_sighting_keeps_its_own_seal() -> None:
+    seen = candidate().model_copy(update={"seal": "ab"})
+    again = candidate(at="2026-11-29T08:00:00Z").model_copy(update={"seal": "cd"})
+    row = archived(lesson(), candidate=seen, sightings=(again,))
+    kept, step = Kept(), STEPS[2]
+    back = step.archived(row, kept, forward=False)
+    assert seen.id == again.id and step.archived(back, kept, forward=True) == row
 
 
 @pytest.mark.parametrize(
