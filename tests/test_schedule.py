@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.deploy.schedule import (
+    PASSED_ON,
     Job,
     environment_file,
     launch_agent,
@@ -23,6 +25,7 @@ from lessons_loop.deploy.schedule import (
 )
 from lessons_loop.deploy.schedule_files import Place, find_place
 from lessons_loop.filter.errors import LessonsError
+from lessons_loop.promote.commands import promote
 from support.commands import Done, run_here
 
 COMMAND = (sys.executable, "-m", "lessons_loop.deploy.cli", "promote", "--unattended")
@@ -165,6 +168,14 @@ def test_install_writes_starts_and_shows(host: Path, monkeypatch: pytest.MonkeyP
         "systemctl --user daemon-reload",
         "systemctl --user enable --now lessons-gate.timer",
     ]
+
+
+def test_every_setting_of_a_run_reaches_the_timer() -> None:
+    app = typer.Typer()
+    app.command()(promote)
+    names = {str(one.envvar) for one in typer.main.get_command(app).params if one.envvar}
+    written = {"LESSONS_STORE", "LESSONS_STATE", "LESSONS_DOMAIN"}  # unit and file name them
+    assert len(names) > 8 and names - written - {"LESSONS_REVIEWER"} <= {*PASSED_ON}
 
 
 def test_install_twice_changes_nothing(host: Path) -> None:
