@@ -225,6 +225,7 @@ def adapted_policy(ports: Mapping[str, int], folder: Path) -> str:
     for old, new in (
         ("lessons-chroma:8000", f"{LOOPBACK}:{ports['chroma']}"),
         ("listen 8080", f"listen {LOOPBACK}:{ports['proxy']}"),
+        ("127.0.0.1:8080", f"{LOOPBACK}:{ports['proxy']}"),
         (" /tmp/", f" {folder}/"),
     ):
         if old not in text:
