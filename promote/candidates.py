@@ -53,6 +53,8 @@ class StagedEvents(NamedTuple):
     unreadable: list[str]
     ratings: list[tuple[str, Rating]]
     tallies: list[tuple[str, Tally]]
+    later: Sequence[tuple[str, str]] = ()
+    """Ids of rows a later plugin wrote, each with its time; none of the unreadable."""
 
 
 def read_candidates(place: StagingPlace, domain: str) -> Staged:
@@ -82,11 +84,14 @@ def _staged(records: Sequence[Record], domain: str) -> Staged:
 
 def _staged_events(records: Sequence[Record]) -> StagedEvents:
     found, bad = _sorted_out(records, event_of)
+    strange = set(bad)
+    later = dict(_sorted_out([one for one in records if one.id in strange], later_time)[0])
     return StagedEvents(
         [(id_, event) for id_, event in found if isinstance(event, Usage)],
-        bad,
+        [id_ for id_ in bad if id_ not in later],
         [(id_, event) for id_, event in found if isinstance(event, Rating)],
         [(id_, event) for id_, event in found if isinstance(event, Tally)],
+        tuple(later.items()),
     )
 
 
@@ -227,3 +232,10 @@ def event_of(record: Record) -> EventRecord:
     if event.id != record.id:
         raise InvalidLesson("id: does not belong to this content")
     return event
+
+
+def later_time(record: Record) -> str:
+    """Return the time of an event with fields only a later release knows; raise as `event_of`."""
+    known = {"type", *EVENT_TYPES[str(record.metadata.get("type"))].model_fields}
+    own = {name: value for name, value in record.metadata.items() if name in known}
+    return event_of(record._replace(metadata=own)).at

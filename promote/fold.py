@@ -22,6 +22,7 @@ from lessons_loop.promote.fold_rows import (
     in_batches,
     new_use,
     rated,
+    too_late,
     totals,
     waits,
 )
@@ -45,7 +46,7 @@ class FoldReport(NamedTuple):
     unknown: int
     """Lesson references that are not curated."""
     unreadable: int
-    """Rows that were no event; deleted too."""
+    """Rows that were no event, or waited too long for a gate that reads them; deleted too."""
     waiting: int = 0
     """Ratings that wait for the use they belong to."""
     distiller: Mapping[str, int] = {}
@@ -81,8 +82,9 @@ def fold_events(session: GateSession, *, by_tools: bool = False) -> FoldReport:
         changed |= set(found.rows)
         _apply(session, found)
     counts = totals(tally.totals() for _, tally in staged.tallies)
-    report = FoldReport(len(gone), 0, unknown, len(staged.unreadable), waiting, counts)
-    _drop(session, [*gone, *(id_ for id_, _ in staged.tallies), *staged.unreadable], report)
+    strange = [*staged.unreadable, *too_late(staged, session.now())]
+    report = FoldReport(len(gone), 0, unknown, len(strange), waiting, counts)
+    _drop(session, [*gone, *(id_ for id_, _ in staged.tallies), *strange], report)
     changed |= settle_judged(session, by_tools=by_tools)
     return report._replace(lessons=len(changed))
 

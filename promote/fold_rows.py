@@ -20,7 +20,7 @@ from lessons_loop.promote.clock import iso, parse_iso
 from lessons_loop.promote.uses import Use
 
 WAIT_DAYS = 30
-"""How long a rating waits for the use it belongs to."""
+"""How long a rating waits for its use, and a later plugin's event for a gate that reads it."""
 AHEAD = timedelta(days=1)
 """How far in the future a waiting rating may lie: one that is never old would wait for ever."""
 OTHER_COUNTS = "others"
@@ -116,9 +116,16 @@ def rated(use: Use, ratings: Iterable[Rating]) -> Use:
 
 def waits(ratings: Sequence[Rating], now: datetime) -> bool:
     """Say whether ratings without a use may stay in staging."""
-    moments = [parse_iso(rating.at) or _NEVER for rating in ratings]
-    oldest = now - timedelta(days=WAIT_DAYS)
-    return any(oldest <= moment <= now + AHEAD for moment in moments)
+    return any(_may_wait(rating.at, now) for rating in ratings)
+
+
+def too_late(staged: StagedEvents, now: datetime) -> list[str]:
+    """Return the rows of a later plugin that waited too long for a gate that reads them."""
+    return [id_ for id_, at in staged.later if not _may_wait(at, now)]
+
+
+def _may_wait(at: str, now: datetime) -> bool:
+    return now - timedelta(days=WAIT_DAYS) <= (parse_iso(at) or _NEVER) <= now + AHEAD
 
 
 def totals(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

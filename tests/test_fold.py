@@ -86,7 +86,7 @@ def test_event_that_comes_again_counts_no_more(root: Path) -> None:
         with gate(root) as session:
             fold_events(session)
             assert session.curated[key].hits == 1
-            assert session.events() == ([], [], [], [])
+            assert session.events() == ([], [], [], [], ())
 
 
 def test_unknown_and_malformed_events_are_counted_and_gone(root: Path) -> None:
@@ -102,7 +102,7 @@ def test_unknown_and_malformed_events_are_counted_and_gone(root: Path) -> None:
     with gate(root) as session:
         assert fold_events(session) == FoldReport(1, 0, 1, 2)
         assert list(session.uses.rows()) == []
-        assert session.events() == ([], [], [], [])
+        assert session.events() == ([], [], [], [], ())
 
 
 def test_no_event_writes_nothing(root: Path) -> None:
@@ -153,7 +153,7 @@ def test_tallies_are_added_up_and_gone(root: Path) -> None:
     stage_events(root, [tally_of(name, {"nothing": 2, "kept": 1}, USED) for name in "ab"])
     with gate(root) as session:
         assert fold_events(session).distiller == {"kept": 2, "nothing": 4}
-        assert session.events() == ([], [], [], [])
+        assert session.events() == ([], [], [], [], ())
         entry = session.ledger.entries()[-1]
         assert (session.ledger.payload(entry) or {})["distiller"] == {"kept": 2, "nothing": 4}
 

@@ -7,15 +7,19 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from lessons_loop.filter.errors import StoreNewer
+from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Record
 from lessons_loop.filter.schema import SCHEMA
 from lessons_loop.filter.store import STAGING_VECTOR
+from lessons_loop.promote.clock import iso, utc_now
 from lessons_loop.promote.exchange_file import as_lines, read_lessons
+from lessons_loop.promote.fold import fold_events
 from lessons_loop.promote.migrate import Wish, migrate_store
 from support.commands import Named, every_command, run_here
 from support.gate import (
@@ -30,6 +34,7 @@ from support.gate import (
     raw_client,
     server_url,
     stage,
+    stage_events,
 )
 from support.older import collection_of, contents, set_metadata
 
@@ -170,6 +175,29 @@ def test_rows_of_a_later_plugin_wait_in_staging(filled: Path) -> None:
     with gate(filled) as session:
         assert strange.id not in {seen.id for seen in session.candidates()}
         assert session.unreadable == 1
+
+
+@pytest.mark.parametrize(("at", "left"), [(0, 1), (-31, 0), (2, 0)])
+def test_events_of_a_later_plugin_wait_in_staging(root: Path, at: int, left: int) -> None:
+    with gate(root) as session:
+        session.apply(promotion(session, candidate()))
+        (key,) = session.curated
+    moment = iso(utc_now() + timedelta(days=at))
+    plain, later = (Usage(keys=(key,), message_ref=n, at=moment) for n in "ab")
+    stage_events(root, [plain])
+    with raw_client(root, "staging") as client:
+        collection_of(client, "sql-lessons-events").add(
+            ids=[later.id],
+            documents=[later.kind],
+            metadatas=[{**later.to_record().metadata, "mood": "sure"}],
+            embeddings=[STAGING_VECTOR],
+        )
+    for _ in range(2):
+        with gate(root) as session:
+            fold_events(session)
+            assert session.curated[key].hits == 1
+    with raw_client(root, "staging") as client:
+        assert collection_of(client, "sql-lessons-events").get()["ids"] == [later.id][:left]
 
 
 @on_folder
