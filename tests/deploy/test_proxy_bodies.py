@@ -80,22 +80,48 @@ def test_rows_of_another_shape_are_refused(guarded: Guarded, body: bytes) -> Non
     assert guarded.seen.calls == []
 
 
-CLAUSES = [
+PLAIN_READS = [
+    {},
     {"where": {"n": 1}},
+    {
+        "where": {"$and": [{"n": {"$gt": 1}}, {"status": {"$in": ["a", "b"]}}]},
+        "where_document": None,
+    },
+    {"query_embeddings": [[1.0], [2.0], [3.0]]},
+    {"ids": ["a", "b"], "include": ["documents"], "limit": 5, "offset": 5},
+]
+HEAVY_READS = [
     {"where_document": {"$contains": "x"}},
+    {"where": {"$or": [{"n": n} for n in range(16)]}},
     {"where": {"$or": [{"n": n} for n in range(5_000)]}},
-    {"query_embeddings": [[1.0], [2.0]]},
+    {"query_embeddings": [[1.0]] * 18},
+    {"query_embeddings": [[1.0]] * 9, "where": {"$or": [{"n": n} for n in range(8)]}},
+    {"ids": ['"']},
 ]
 
 
-@pytest.mark.parametrize("clause", CLAUSES)
-def test_reads_with_clauses_or_many_vectors_are_refused(
-    guarded: Guarded, clause: dict[str, Any]
+@pytest.mark.parametrize("asked", PLAIN_READS)
+def test_plain_reads_pass(guarded: Guarded, asked: dict[str, Any]) -> None:
+    for call in (GET, QUERY):
+        for separators in ((",", ":"), (", ", ": ")):
+            body = json.dumps({"query_embeddings": [[1.0]]} | asked, separators=separators).encode()
+            assert guarded.send(f"{call} HTTP/1.1", body=body) == [200]
+
+
+@pytest.mark.parametrize("asked", HEAVY_READS, ids=range(len(HEAVY_READS)))
+def test_reads_that_stop_chroma_or_tell_of_texts_are_refused(
+    guarded: Guarded, asked: dict[str, Any]
 ) -> None:
     for call in (GET, QUERY):
-        body = json.dumps({"query_embeddings": [[1.0]]} | clause).encode()
-        assert guarded.send(f"{call} HTTP/1.1", body=body) == [403]
+        for spaces in (None, 1):
+            body = json.dumps({"query_embeddings": [[1.0]]} | asked, indent=spaces).encode()
+            assert guarded.send(f"{call} HTTP/1.1", body=body) == [403]
     assert guarded.seen.calls == []
+
+
+def test_clause_on_documents_is_refused_escaped_too(guarded: Guarded) -> None:
+    body = json.dumps({"where_document": {"$contains": "x"}}).replace("wh", "\\u0077h").encode()
+    assert guarded.send(f"{GET} HTTP/1.1", body=body) == [403]
 
 
 def test_calls_on_rows_without_a_body_are_refused(guarded: Guarded) -> None:
@@ -108,11 +134,10 @@ def test_calls_on_rows_without_a_body_are_refused(guarded: Guarded) -> None:
 
 @pytest.mark.parametrize("gap", ["", " ", "\t\r\n "])
 def test_many_vectors_are_told_whatever_is_between(guarded: Guarded, gap: str) -> None:
-    many, one = f"[[1.0]{gap},{gap}[2.0]]", f'[[1.0]{gap}],{gap}"ids":["a"]'
-    assert guarded.send(f"{QUERY} HTTP/1.1", body=f'{{"query_embeddings":{many}}}'.encode()) == [
-        403
-    ]
-    assert guarded.send(f"{QUERY} HTTP/1.1", body=f'{{"query_embeddings":{one}}}'.encode()) == [200]
+    few, many = (f"{gap},{gap}".join([f"[1.0]{gap}"] * count) for count in (17, 18))
+    for vectors, answer in ((few, 200), (many, 403)):
+        body = f'{{"query_embeddings":{gap}[{vectors}],{gap}"ids":null}}'.encode()
+        assert guarded.send(f"{QUERY} HTTP/1.1", body=body) == [answer]
 
 
 def test_large_read_is_refused(guarded: Guarded) -> None:
@@ -128,8 +153,10 @@ VALUES = st.one_of(
     st.booleans(),
     st.lists(TEXTS, min_size=1, max_size=9),
 )
-METADATA = st.dictionaries(st.from_regex(r"[a-z_]{1,40}", fullmatch=True), VALUES, max_size=30)
-IDS = st.from_regex(r"[A-Za-z0-9_-]{1,128}", fullmatch=True)
+METADATA = st.dictionaries(
+    st.from_regex(r"[A-Za-z0-9_.-]{1,64}", fullmatch=True), VALUES, max_size=30
+)
+IDS = st.from_regex(r"[A-Za-z0-9_.:-]{1,128}", fullmatch=True)
 RECORDS = st.builds(Record, IDS, TEXTS, METADATA)
 
 
@@ -157,7 +184,7 @@ def test_any_row_of_ours_passes_unchanged(guarded: Guarded, records: list[Record
 
 @given(
     st.dictionaries(
-        st.sampled_from(["chroma:document", "A", "a1", "", "$in", "é"]), VALUES, min_size=1
+        st.sampled_from(["chroma:document", "#document", "a b", "", "$in", "é"]), VALUES, min_size=1
     )
 )
 @settings(max_examples=100, deadline=None)
