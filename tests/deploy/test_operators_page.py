@@ -113,6 +113,13 @@ def test_copied_overlay_renders_like_its_original(tmp_path: Path) -> None:
     assert tuple(yaml.safe_load_all(made)) == rendered("small")
 
 
+def test_rules_without_containers_keep_nothing_of_the_cluster() -> None:
+    (adapting,) = commands("sed")
+    rules = run(*adapting)
+    assert rules.count("127.0.0.1:8081") == 2 and "server 127.0.0.1:8001;" in rules
+    assert not re.search(r"lessons-chroma:|8080| /tmp/|/dev/stdout", rules)
+
+
 def test_secret_made_by_the_page_is_the_one_pods_ask_for() -> None:
     creating = next(w for w in commands("kubectl") if w[1:4] == ["create", "secret", "generic"])
     made = yaml.safe_load(run(*creating, "--dry-run=client", "-o", "yaml"))
