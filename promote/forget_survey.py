@@ -12,6 +12,7 @@ from typing import Any
 
 from lessons_loop.filter.models import Curated, Record, Status
 from lessons_loop.filter.store import collection_names
+from lessons_loop.filter.text import digest
 from lessons_loop.promote.forget_subject import Subject, redacted, still_named
 from lessons_loop.promote.forgotten import Forgotten, Tombstone, mark
 from lessons_loop.promote.judged import judged
@@ -159,9 +160,11 @@ def _collect_messages(
 def _survey_payloads(
     traces: Traces, decisions: Sequence[_Decision], subject: Subject, needles: set[str]
 ) -> None:
+    ids = {f"-{digest(needle)[:16]}" for needle in needles}  # how a candidate's id ends
     for found in decisions:
         content = found.content
-        if content is None or not still_named(content, needles):
+        named = needles | ids if found.entry.action is Action.INIT else needles  # seals kept by id
+        if content is None or not still_named(content, named):
             continue
         traces.payloads.append(found.entry.payload)
         parts = [{"n": found.entry.n, "payload": found.entry.payload, "content": content}]

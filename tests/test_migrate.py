@@ -12,6 +12,7 @@ import pytest
 
 from lessons_loop.filter.models import Candidate, Status
 from lessons_loop.filter.schema import SCHEMA
+from lessons_loop.filter.text import user_reference
 from lessons_loop.promote.errors import StoreOlder
 from lessons_loop.promote.journal import Journal
 from lessons_loop.promote.migrate import Moved, Wish, migrate_store
@@ -294,6 +295,26 @@ def test_forgotten_values_do_not_come_back_from_an_earlier_step(older: Path) -> 
     (located(older).state / "payloads" / last.name).unlink()
     (moved,) = migrate(older)
     assert moved.kept == 0
+
+
+@on_folder
+def test_seals_kept_in_the_ledger_are_forgotten(older: Path) -> None:
+    migrate(older)
+    who = user_reference((older / "salt").read_bytes(), "u-1")
+    seen = candidate("Read plant_code first.", message="m50", user=who)
+    seen = seen.model_copy(update={"seal": "f00dfeed"})
+    with gate(older) as session:
+        row = archived(seen.lesson, Status.HELD, candidate=seen)
+        payload: dict[str, object] = {"candidates": [seen.model_dump(mode="json")]}
+        change = Change(Action.HOLD, seen.lesson.key, "x", HUMAN, payload, archive=(row,))
+        session.apply(change)
+    migrate(older, to=1)
+    migrate(older)
+    done = run_here("forget", "--user", "u-1", "--yes", *flags(older))
+    assert done.code == 0 and sound(older), done.err
+    left = [path for path in (older / "state").rglob("*") if path.is_file()]
+    named = [path.name for path in left if b"f00dfeed" in path.read_bytes()]
+    assert named == [] and not any(seen.id.encode() in path.read_bytes() for path in left)
 
 
 def test_going_back_says_what_it_means(older: Path) -> None:
