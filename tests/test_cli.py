@@ -112,7 +112,7 @@ def test_status_tells_what_cannot_be_read(store: str) -> None:
     assert done.returncode == 1
     told = "".join(done.stdout.split())  # long lines are folded
     assert "sql.lessonshasnoreadableheader" in told
-    assert "line1:cannotberead" in told
+    assert "line1:wasedited,itshashdoesnotmatch" in told
 
 
 def test_status_names_the_domains_there_are(store: str) -> None:
