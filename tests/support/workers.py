@@ -108,10 +108,11 @@ class Workers:
 
     def finish(self, client: OpenWebUI, chat: str, message: str) -> None:
         """Tell a worker that an answer is finished, as an old client does once more."""
+        question = {"role": "user", "content": "Please count the crates."}  # the call tells where
         answer = {"id": message, "role": "assistant", "content": SAID, "finish_reason": "stop"}
         body = {
             "model": WITH,
-            "messages": [*counted_crates(), answer],
+            "messages": [question, *counted_crates()[1:], answer],
             "chat_id": chat,
             "session_id": "none",
             "id": message,
