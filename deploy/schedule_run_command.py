@@ -37,7 +37,7 @@ def run(
     tz: Annotated[str, typer.Option(help="Time zone of --at; default: the host's.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Stay, and run `lessons promote --unattended` at each of its times.
+    """Stay, and run the gate at its times, unattended.
 
     For containers; on a host `lessons schedule install` needs no program that stays.
     The first runs are previews until `lessons confirm`. A time missed while this was not
