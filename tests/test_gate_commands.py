@@ -425,6 +425,6 @@ def test_foreign_state_is_named_by_its_own_path(env: dict[str, str], root: Path)
     other = root / "other"
     done = run_command("candidates", "--state-dir", f" {other} ", env=env)
     assert done.returncode == 1 and one_line(done.stderr)
-    assert f"not in {other}:" in done.stderr and not other.exists()
+    assert f"; {other} holds none:" in done.stderr and not other.exists()
     spaced = env | {"LESSONS_STATE": f" {root / 'state'}\n"}
     assert run_command("verify", env=spaced).returncode == 0
