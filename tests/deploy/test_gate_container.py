@@ -105,7 +105,7 @@ def test_containers_have_no_rights(gate: Pod) -> None:
 
 
 def test_root_file_system_is_read_only(gate: Pod) -> None:
-    home = gate.sandbox("gate").image.folders[0]
+    home = gate.sandbox("gate").image.folders[0][1]
     for place in ("/x", "/usr/x", "/etc/x", "/var/x", f"{home}/x", "/root/x"):
         assert "Read-only file system" in gate.run("gate", command=["touch", place]).stderr, place
     assert gate.run("gate", command=["touch", "/state/x", "/tmp/x"]).returncode == 0

@@ -180,8 +180,9 @@ def test_command_embeds_without_torch(opt: Path) -> None:
 
 
 def test_store_in_a_folder_is_refused_in_one_line(opt: Path, tmp_path: Path) -> None:
+    command = [opt / "bin" / "python", opt / "bin" / "lessons"]  # in the image it stands elsewhere
     done = subprocess.run(
-        [opt / "bin" / "lessons", "init", "--store", tmp_path / "lessons", "--domain", "sql"],
+        [*command, "init", "--store", tmp_path / "lessons", "--domain", "sql"],
         capture_output=True,
         text=True,
         env={"PATH": os.environ["PATH"]},

@@ -33,6 +33,7 @@ from support.kubernetes import (
     pods,
     whole_cluster,
 )
+from support.sandbox import CHROMA_PATH, chroma_folders
 
 EVALUATIONS = {"LESSONS_EVAL_API_KEY"}
 SOURCES = [DEPLOY.parent / part for part in ("filter", "promote", "seeds", "eval", "deploy")]
@@ -209,12 +210,13 @@ def contained(tmp_path: Path, *, links: dict[str, str]) -> list[str]:
     call = ["bwrap", "--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--clearenv"]
     user = chroma_pod()["spec"]["securityContext"]
     call += ["--uid", str(user["runAsUser"]), "--gid", str(user["runAsGroup"])]
-    for path in ("/usr", "/lib", "/lib64", "/bin", "/etc", sys.prefix, sys.base_prefix):
-        if Path(path).exists():
-            call += ["--ro-bind", path, path]
+    own = [(Path(path), path) for path in ("/usr", "/lib", "/lib64", "/bin", "/etc")]
+    for path, place in [*own, (Path(sys.base_prefix), sys.base_prefix), *chroma_folders()]:
+        if path.exists():
+            call += ["--ro-bind", str(path), place]
     call += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--ro-bind", config, "/config"]
     call += ["--bind", str(tmp_path / "data"), "/data", "--remount-ro", "/"]
-    names = {"HOME": "/tmp", "PATH": f"{sys.prefix}/bin:/usr/bin:/bin", **links}
+    names = {"HOME": "/tmp", "PATH": CHROMA_PATH, **links}
     for name, value in names.items():
         call += ["--setenv", name, value]
     return call

@@ -82,7 +82,7 @@ def gate_image(requirements: str = "requirements.txt") -> Path:
     cached = ROOT / ".cache" / "image"
     cached.mkdir(parents=True, exist_ok=True)
     with file_lock(cached / "build.lock", BUILD_SECONDS):
-        below = _layer(cached / _digest(*runs[:-1], pinned, sys.version), None, runs[:-1])
+        below = _layer(cached / _digest(*runs[:-1], pinned, sys.version, "moved"), None, runs[:-1])
         _forget_old(cached)
         return _layer(
             cached / _digest(below.parent.name, runs[-1], _sources_digest()), below, runs[-1:]
@@ -100,8 +100,22 @@ def _layer(folder: Path, below: Path | None, runs: list[str]) -> Path:
         shutil.copytree(below, folder / "opt", symlinks=True, copy_function=os.link)
     for line in runs:
         _run_step(line, folder / "src", folder / "opt")
+    for script in (folder / "opt" / "bin").iterdir():
+        moved_script(script, script, str(folder / "opt"), HOME_OF_IMAGE)
     (folder / "done").touch()
     return folder / "opt"
+
+
+def moved_script(script: Path, target: Path, home: str, other: str) -> None:
+    """Let a command of an environment at `home` name the Python of the same one at `other`.
+
+    In a container it stands elsewhere: a checkout below /tmp is hidden by the pod's own /tmp.
+    """
+    if not script.is_file() or not (content := script.read_bytes()).startswith(b"#!"):
+        return
+    target.unlink(missing_ok=True)  # it may be a link into the layer below
+    target.write_bytes(content.replace(f"{home}/bin/".encode(), f"{other}/bin/".encode()))
+    target.chmod(0o755)
 
 
 def _run_step(line: str, source: Path, target: Path) -> None:

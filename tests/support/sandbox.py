@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from support.image import DOCKERFILE, HOME_OF_IMAGE, gate_image, stages
+from support.image import DOCKERFILE, HOME_OF_IMAGE, ROOT, gate_image, moved_script, stages
 
 
 class Volume(NamedTuple):
@@ -31,8 +31,8 @@ class Image(NamedTuple):
     entrypoint: list[str]
     default: list[str]
     environment: dict[str, str]
-    folders: list[Path]
-    """Bound read-only at their own place, beside /usr and Python."""
+    folders: list[tuple[Path, str]]
+    """Bound read-only at these places, beside /usr and Python."""
     workdir: str = "/"
 
 
@@ -43,9 +43,16 @@ def image_of(name: str) -> Image:
         return _gate(gate_image("requirements-eval.txt" if "eval" in short else "requirements.txt"))
     environment = {"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/bin"}
     if short == "chroma":
-        own = Path(sys.executable).parent
-        return Image([], [], environment | {"PATH": f"{own}:/usr/bin:/bin"}, [Path(sys.prefix)])
+        return Image([], [], {"PATH": CHROMA_PATH}, chroma_folders())
     return Image([], [], environment, [])
+
+
+def chroma_folders() -> list[tuple[Path, str]]:
+    """Return what stands in for Chroma's image: the tests' environment, its command moved along."""
+    command = ROOT / ".cache" / "chroma" / "chroma"
+    command.parent.mkdir(parents=True, exist_ok=True)
+    moved_script(Path(sys.prefix) / "bin" / "chroma", command, sys.prefix, "/opt/venv")
+    return [(Path(sys.prefix), "/opt/venv"), (command.parent, "/opt/chroma")]
 
 
 def _gate(opt: Path) -> Image:
@@ -56,14 +63,13 @@ def _gate(opt: Path) -> Image:
         if word == "ENV":
             for pair in shlex.split(rest):
                 key, _, value = pair.partition("=")
-                value = value.replace("$PATH", environment["PATH"])
-                environment[key] = value.replace(HOME_OF_IMAGE, str(opt))
+                environment[key] = value.replace("$PATH", environment["PATH"])
         words[word] = rest
     return Image(
         json.loads(words["ENTRYPOINT"]),
         json.loads(words["CMD"]),
         environment,
-        [opt],
+        [(opt, HOME_OF_IMAGE)],
         words["WORKDIR"],
     )
 
@@ -81,6 +87,9 @@ class Started(subprocess.Popen[str]):
     def kill(self) -> None:
         """End it at once."""
         self.send_signal(signal.SIGKILL)
+
+
+CHROMA_PATH = "/opt/chroma:/opt/venv/bin:/usr/bin:/bin"
 
 
 @dataclass
@@ -156,8 +165,9 @@ class Sandbox:
         for name in ("usr", "bin", "sbin", "lib", "lib32", "lib64"):
             found += ["--ro-bind-try", f"/{name}", f"/{name}"]
         base = Path(sys.base_prefix)
-        for folder in [*self.image.folders, *([] if base.is_relative_to("/usr") else [base])]:
-            found += ["--ro-bind", str(folder), str(folder)]
+        own = [] if base.is_relative_to("/usr") else [(base, str(base))]
+        for folder, place in [*self.image.folders, *own]:
+            found += ["--ro-bind", str(folder), place]
         for name in ("ld.so.cache", "ssl", "localtime", "nsswitch.conf"):
             found += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
         for name, text in self._etc().items():
