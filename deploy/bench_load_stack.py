@@ -10,7 +10,6 @@ worker answered: one puts its process id into each request to the model, one ans
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -25,6 +24,7 @@ from lessons_loop.deploy.bench_load_probes import KNOCK, KNOCK_ID, TELL, TELL_ID
 from lessons_loop.deploy.bench_load_provider import MODEL
 from lessons_loop.deploy.openwebui_client import OpenWebUI, OpenWebUIError
 from lessons_loop.deploy.plugin_file import PLUGIN_ID, plugin_source
+from lessons_loop.deploy.policy import adapted_policy, nginx_command
 from lessons_loop.deploy.processes import (
     LOOPBACK,
     Child,
@@ -62,7 +62,6 @@ CURATED = 60
 SEED = 11
 PASSWORD = "obviously-fake-1"
 SALT = "obviously-fake-salt"
-POLICY = Path(__file__).resolve().parent / "base" / "nginx.conf"
 WITH, WITHOUT = "load-with", "load-without"
 """Two workspace models on one base model: the first one has the plugin."""
 VALVES: Mapping[str, object] = {
@@ -210,29 +209,11 @@ def command_of(part: str, stack: LoadStack) -> list[str]:
         program = str(Path(sys.executable).with_name("chroma"))
         place = ["--path", str(stack.folder / "chroma"), "--host", LOOPBACK, "--port", port]
         return [program, "run", *place]
-    program = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or ""
-    if not program:
-        raise StartError("nginx is not installed: run `make deploy-tools`")
     config = stack.folder / "nginx" / "nginx.conf"
     config.parent.mkdir(exist_ok=True)
-    config.write_text(adapted_policy(stack.ports, config.parent), "utf-8")
-    return [program, "-c", str(config), "-e", "stderr", "-g", "daemon off;"]
-
-
-def adapted_policy(ports: Mapping[str, int], folder: Path) -> str:
-    """Return the committed policy with this machine's ports and a folder of its own."""
-    text = POLICY.read_text("utf-8")
-    for old, new in (
-        ("lessons-chroma:8000", f"{LOOPBACK}:{ports['chroma']}"),
-        ("listen 8080", f"listen {LOOPBACK}:{ports['proxy']}"),
-        ("127.0.0.1:8080", f"{LOOPBACK}:{ports['proxy']}"),
-        (" /tmp/", f" {folder}/"),
-    ):
-        if old not in text:
-            raise StartError(f"{POLICY} has no {old.strip()!r}: adapt the bench to it")
-        text = text.replace(old, new)
-    # its workers would become `nobody`, who may not enter the folder
-    return f"user root;\n{text}" if os.getuid() == 0 else text
+    rules = adapted_policy(stack.ports["proxy"], stack.ports["chroma"], config.parent)
+    config.write_text(rules, "utf-8")
+    return nginx_command(config)
 
 
 def server_settings(stack: LoadStack) -> ServerSettings:

@@ -29,6 +29,13 @@ schedule = typer.Typer(
 System = Annotated[
     bool, typer.Option("--system", help="The host's timer, not the user's; needs root.")
 ]
+GateOptions = Annotated[
+    list[str] | None,
+    typer.Argument(help="Options of `lessons promote`, after --, such as --review llm."),
+]
+Domains = Annotated[str, typer.Option(envvar="LESSONS_DOMAIN", help="Domain, or a comma list.")]
+At = Annotated[str, typer.Option(help="`Sun 03:00`, or `03:00` for every day.")]
+Zone = Annotated[str, typer.Option(help="Time zone of --at; default: the host's.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
@@ -39,18 +46,13 @@ def register(app: typer.Typer) -> None:
 
 @schedule.command()
 def install(
-    options: Annotated[
-        list[str] | None,
-        typer.Argument(help="Options of `lessons promote`, after --, such as --review llm."),
-    ] = None,
+    options: GateOptions = None,
     store: Store = "",
     state_dir: StateDir = None,
-    domain: Annotated[
-        str, typer.Option(envvar="LESSONS_DOMAIN", help="Domain, or a comma list.")
-    ] = "sql",
+    domain: Domains = "sql",
     embedding: Embedding = "",
-    at: Annotated[str, typer.Option(help="`Sun 03:00`, or `03:00` for every day.")] = "Sun 03:00",
-    tz: Annotated[str, typer.Option(help="Time zone of --at; default: the host's.")] = "",
+    at: At = "Sun 03:00",
+    tz: Zone = "",
     system: System = False,
     yes: Yes = False,
     as_json: AsJson = False,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from lessons_loop.deploy.schedule_command import At, Domains, GateOptions, Zone, check_options
 from lessons_loop.promote.options import AsJson, StateDir, Store
 
 if TYPE_CHECKING:
@@ -24,17 +25,12 @@ def register(group: typer.Typer) -> None:
 
 
 def run(
-    options: Annotated[
-        list[str] | None,
-        typer.Argument(help="Options of `lessons promote`, after --, such as --review llm."),
-    ] = None,
+    options: GateOptions = None,
     store: Store = "",
     state_dir: StateDir = None,
-    domain: Annotated[
-        str, typer.Option(envvar="LESSONS_DOMAIN", help="Domain, or a comma list.")
-    ] = "sql",
-    at: Annotated[str, typer.Option(help="`Sun 03:00`, or `03:00` for every day.")] = "Sun 03:00",
-    tz: Annotated[str, typer.Option(help="Time zone of --at; default: the host's.")] = "",
+    domain: Domains = "sql",
+    at: At = "Sun 03:00",
+    tz: Zone = "",
     as_json: AsJson = False,
 ) -> None:
     """Stay, and run the gate at its times, unattended.
@@ -48,7 +44,6 @@ def run(
     from time import sleep
 
     from lessons_loop.deploy.schedule import gate_command, parse_when
-    from lessons_loop.deploy.schedule_command import check_options
     from lessons_loop.deploy.store_commands import given
     from lessons_loop.promote.clock import utc_now
     from lessons_loop.promote.state import clean_domain, locate

@@ -29,7 +29,7 @@ from lessons_loop.filter import lessons_filter
 from lessons_loop.filter.schema import SCHEMA
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.migrate import Wish, migrate_store
-from support.filter_chat import Request
+from support.filter_chat import Request, close_filter
 from support.gate import (
     HashEmbedder,
     flags,
@@ -69,11 +69,7 @@ class Running:
 
     async def close(self) -> None:
         """End its timer and connections."""
-        if self.filter.timer:
-            self.filter.timer.cancel()
-        await self.filter.worker.settle(30)
-        if self.filter.backend:
-            await self.filter.backend.close()
+        await close_filter(self.filter)
 
 
 def asked(module: ModuleType, root: Path, *between: Any) -> list[str]:

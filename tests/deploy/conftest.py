@@ -16,6 +16,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.deploy)
 
 
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A real nginx with the committed rules, and a recorder behind it."""
+    from support.guarded import guarding
+
+    with guarding(tmp_path_factory.mktemp("proxy")) as both:
+        yield both
+
+
 @pytest.fixture(scope="session")
 def three_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One real Open WebUI with three workers for all tests that need several."""

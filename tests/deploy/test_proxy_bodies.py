@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -26,17 +25,11 @@ from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.filter.server_staging import add_rows
 from support.chroma_server import ChromaServer, fresh_url, prepare
 from support.gate import candidate
-from support.guarded import PERMITTED, Guarded, guarding
+from support.guarded import PERMITTED, Guarded
 from support.nginx import Proxy, send_raw, statuses
 
 QUERY, GET, ADD = PERMITTED[-5], PERMITTED[-4], PERMITTED[-1]
 ROW: dict[str, Any] = {"ids": ["a"], "embeddings": [[1.0]], "documents": ["d"]}
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    with guarding(tmp_path_factory.mktemp("proxy")) as both:
-        yield both
 
 
 @pytest.fixture(autouse=True)

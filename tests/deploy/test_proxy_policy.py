@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.guarded import CURATED, GATE, PERMITTED, STAGING, TENANT, Guarded, guarding
+from support.guarded import CURATED, GATE, PERMITTED, STAGING, TENANT, Guarded
 from support.nginx import POLICY, allowed, rules
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    with guarding(tmp_path_factory.mktemp("proxy")) as both:
-        yield both
 
 
 @pytest.fixture(autouse=True)

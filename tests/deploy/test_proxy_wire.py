@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,18 +17,11 @@ from support.guarded import (
     STAGING,
     TENANT,
     Guarded,
-    guarding,
 )
 from support.nginx import Proxy, send_raw, statuses
 from support.recorder import Recorder
 
 SECRET = "obviously-fake-token"
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    with guarding(tmp_path_factory.mktemp("proxy")) as both:
-        yield both
 
 
 @pytest.fixture(autouse=True)

@@ -61,11 +61,16 @@ class Chat:
 
     async def close(self) -> None:
         """End its timer and connections."""
-        if self.filter.timer:
-            self.filter.timer.cancel()
-        await self.filter.worker.settle(30)
-        if self.filter.backend:
-            await self.filter.backend.close()
+        await close_filter(self.filter)
+
+
+async def close_filter(found: Any) -> None:
+    """End a filter's timer and connections, of whatever release it is."""
+    if found.timer:
+        found.timer.cancel()
+    await found.worker.settle(30)
+    if found.backend:
+        await found.backend.close()
 
 
 def scene(chat: Chat, play: Callable[[Chat], Awaitable[Answer]]) -> Answer:
