@@ -211,8 +211,8 @@ def crash_marker(path: Path) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def refuse_locked_database(database: Path) -> None:
-    """Raise StoreLocked when somebody holds Chroma's database.
+def refuse_locked_database(database: Path, seconds: float = 0.0) -> None:
+    """Raise StoreLocked when somebody holds Chroma's database for longer than `seconds`.
 
     Chroma would wait for it with the interpreter lock held, freezing every chat
     (measured: 6 s for a 6 s lock). Safe only while this process has no client on
@@ -221,7 +221,7 @@ def refuse_locked_database(database: Path) -> None:
     if not database.exists():
         return
     try:
-        with closing(sqlite3.connect(database, timeout=0, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(database, seconds, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
     except sqlite3.OperationalError as error:

@@ -1,14 +1,25 @@
-"""Work on a Chroma folder that a process of its own does: a torn index kills its reader."""
+"""Work on a Chroma folder that a process of its own does: a torn index kills its reader.
+
+The child ends with its parent, also where that is killed: else it would go on holding, or
+writing, a folder whose lock is free again (measured: the next run found the store locked).
+"""
 
 from __future__ import annotations
 
+import faulthandler
+import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.store import first_line
+
+ORPHAN_SECONDS = 5.0
+"""How long a run waits for the folder: the child of a killed one needs a moment to end."""
 
 
 def run_child(module: str, verb: str, paths: Sequence[Path], folder: Path, seconds: float) -> str:
@@ -16,16 +27,18 @@ def run_child(module: str, verb: str, paths: Sequence[Path], folder: Path, secon
 
     `folder` is where it works: elsewhere chromadb would read the current folder's `.env`.
     """
-    command = [sys.executable, "-m", f"lessons_loop.promote.{module}", verb]
+    command = [sys.executable, "-m", f"lessons_loop.promote.{module}", verb, str(seconds)]
     try:
-        done = subprocess.run(
-            [*command, *map(str, paths)],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
+        with _lifeline() as stdin:
+            done = subprocess.run(
+                [*command, *map(str, paths)],
+                cwd=folder,
+                stdin=stdin,
+                capture_output=True,
+                text=True,
+                timeout=seconds,
+                check=False,
+            )
     except subprocess.TimeoutExpired:
         return f"no answer within {seconds:.0f} s"
     if done.returncode == 0:
@@ -35,9 +48,11 @@ def run_child(module: str, verb: str, paths: Sequence[Path], folder: Path, secon
 
 
 def child_main(verbs: Mapping[str, Callable[..., None]], argv: Sequence[str]) -> int:
-    """Carry one verb out; the last line on stderr says what went wrong."""
+    """Carry out `VERB SECONDS PATH...`; the last line on stderr says what went wrong."""
+    verb, seconds, *paths = argv
+    _end_with_parent(float(seconds))
     try:
-        verbs[argv[0]](*map(Path, argv[1:]))
+        verbs[verb](*map(Path, paths))
     except LessonsError as error:
         print(error, file=sys.stderr)
         return 1
@@ -45,3 +60,25 @@ def child_main(verbs: Mapping[str, Callable[..., None]], argv: Sequence[str]) ->
         print(first_line(error), file=sys.stderr)
         return 1
     return 0
+
+
+@contextmanager
+def _lifeline() -> Iterator[int]:
+    """Yield the reading end of a pipe nobody writes to: it ends when this process does."""
+    reading, writing = os.pipe()
+    try:
+        yield reading
+    finally:
+        os.close(writing)
+        os.close(reading)
+
+
+def _end_with_parent(seconds: float) -> None:
+    """End this process once stdin does; a hung index, which lets no thread run, after `seconds`."""
+    faulthandler.dump_traceback_later(seconds + 1, exit=True)
+    threading.Thread(target=_end_at_end_of_input, daemon=True).start()
+
+
+def _end_at_end_of_input() -> None:
+    os.read(0, 1)
+    os._exit(1)

@@ -20,7 +20,7 @@ import numpy as np
 
 from lessons_loop.filter.errors import StoreDamaged, StoreError
 from lessons_loop.filter.store import first_line, refuse_locked_database
-from lessons_loop.promote.child import run_child
+from lessons_loop.promote.child import ORPHAN_SECONDS, run_child
 from lessons_loop.promote.files import file_errors, private_folder, sync_folder
 from lessons_loop.promote.rows import unpack
 
@@ -36,7 +36,7 @@ def compact(folder: Path) -> bool:
     database = folder / DATABASE
     if not database.exists():
         return False
-    refuse_locked_database(database)
+    refuse_locked_database(database, ORPHAN_SECONDS)
     scratch = folder.with_name(f"{folder.name}.compact")
     with file_errors(folder):
         shutil.rmtree(scratch, ignore_errors=True)

@@ -16,6 +16,7 @@ from lessons_loop.filter.store import (
     refuse_locked_database,
     staging_session,
 )
+from lessons_loop.promote.child import ORPHAN_SECONDS
 from lessons_loop.promote.chroma import load_chroma
 from lessons_loop.promote.files import file_errors, private_folder, public_folder
 from lessons_loop.promote.lock import gate_lock
@@ -128,7 +129,7 @@ class FolderStore:
 def embedded_gate(paths: StorePaths) -> Iterator[ClientAPI]:
     """Open the gate's Chroma folder; the caller holds the gate's lock."""
     load_chroma()
-    refuse_locked_database(paths.gate / "chroma.sqlite3")
+    refuse_locked_database(paths.gate / "chroma.sqlite3", ORPHAN_SECONDS)
     refuse_torn_gate(paths)
     with crash_marker(gate_marker(paths)):
         client = open_embedded(paths.gate)

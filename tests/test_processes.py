@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from lessons_loop.deploy.processes import (
     wait_for_exit,
     wait_for_url,
 )
+from support.processes import alive, soon
 
 SPAWNER = (
     "import subprocess, sys, time;"
@@ -31,23 +31,6 @@ SPAWNER = (
 def run(code: str, folder: Path) -> Child:
     command = [sys.executable, "-c", code]
     return start("trial", command, folder / "trial.log", os.environ, folder)
-
-
-def soon(holds: Callable[[], object], seconds: float = 10.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if holds():
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def test_stop_ends_grandchildren_too(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 170ef9695d2837c08c87abe56576f30bff2b5526d3e64570de5e1c3e0dc0309b
+source_digest: 970757bb4d1fc6f5dbaef1f96e1b266721105ab7854a479e7d29c9f6e6536a7e
 """
 
 from __future__ import annotations
@@ -4316,8 +4316,8 @@ def crash_marker(path: Path) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def refuse_locked_database(database: Path) -> None:
-    """Raise StoreLocked when somebody holds Chroma's database.
+def refuse_locked_database(database: Path, seconds: float = 0.0) -> None:
+    """Raise StoreLocked when somebody holds Chroma's database for longer than `seconds`.
 
     Chroma would wait for it with the interpreter lock held, freezing every chat
     (measured: 6 s for a 6 s lock). Safe only while this process has no client on
@@ -4326,7 +4326,7 @@ def refuse_locked_database(database: Path) -> None:
     if not database.exists():
         return
     try:
-        with closing(sqlite3.connect(database, timeout=0, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(database, seconds, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
     except sqlite3.OperationalError as error:

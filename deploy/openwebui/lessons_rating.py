@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Notes thumbs on answers, so that the gate can tell which curated lessons help.
-source_digest: 4f6724627b0032c244db01c06f166a50564e7c7e01e7f492689f3575e0db16e5
+source_digest: a2d78a3b04666b319f2d3b783d7f72365deb2bb28c70dc2465c10ab09106bc96
 """
 
 from __future__ import annotations
@@ -1753,8 +1753,8 @@ def crash_marker(path: Path) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def refuse_locked_database(database: Path) -> None:
-    """Raise StoreLocked when somebody holds Chroma's database.
+def refuse_locked_database(database: Path, seconds: float = 0.0) -> None:
+    """Raise StoreLocked when somebody holds Chroma's database for longer than `seconds`.
 
     Chroma would wait for it with the interpreter lock held, freezing every chat
     (measured: 6 s for a 6 s lock). Safe only while this process has no client on
@@ -1763,7 +1763,7 @@ def refuse_locked_database(database: Path) -> None:
     if not database.exists():
         return
     try:
-        with closing(sqlite3.connect(database, timeout=0, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(database, seconds, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
     except sqlite3.OperationalError as error:

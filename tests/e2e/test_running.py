@@ -22,6 +22,7 @@ from lessons_loop.deploy.openwebui_client import OpenWebUI
 from lessons_loop.deploy.server import ADMIN_EMAIL
 from lessons_loop.filter.inject import BLOCK_OPEN
 from support.openwebui import PLUGIN, RATING_PLUGIN, ask_in_page
+from support.processes import alive, soon
 
 LESSONS = [sys.executable, "-m", "lessons_loop.deploy.cli"]
 FOREIGN = ("OPENAI_API_", "RAG_", "LESSONS_")
@@ -90,12 +91,7 @@ def up(folder: Path) -> Iterator[Up]:
 
 
 def gone(pids: list[int]) -> bool:
-    deadline = time.monotonic() + 15
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
+    return soon(lambda: not any(alive(pid) for pid in pids), 15)
 
 
 @pytest.fixture(scope="module")
