@@ -18,6 +18,7 @@ from lessons_loop.promote.cases import Case
 from lessons_loop.promote.changes import Resolution
 from lessons_loop.promote.changes_named import demote_change, revive_change, withdraw_change
 from lessons_loop.promote.clock import iso
+from lessons_loop.promote.embedding_forms import NO_EMBEDDER
 from lessons_loop.promote.gate import RELATION_REASONS, Rules
 from lessons_loop.promote.groups import Group
 from lessons_loop.promote.lint import blocking
@@ -129,7 +130,7 @@ def _check(session: GateSession, case: Case, wanted: Wanted, replaces: Curated |
     if wanted.decision not in (Decision.PROMOTE, Decision.REVIVE):
         return
     if session.embedder is None:
-        raise EmbedError("no embedder: set LESSONS_EMBEDDING, nothing is promoted without one")
+        raise EmbedError(f"{NO_EMBEDDER}, nothing is promoted without one")
     key = case.group.key
     if bad := blocking(case.findings):
         raise InvalidLesson(f"lesson {key[:12]} cannot be promoted: {bad[0].sentence}")

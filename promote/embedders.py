@@ -24,10 +24,9 @@ from lessons_loop.filter.endpoint import JsonEndpoint
 from lessons_loop.filter.errors import EmbedError
 from lessons_loop.filter.store import first_line
 from lessons_loop.promote.embedded_text import prefixed
+from lessons_loop.promote.embedding_forms import FORMS, SETTING, USUAL
 from lessons_loop.promote.minilm import MiniLM
 
-SETTING = "LESSONS_EMBEDDING"
-FORMS = "openai:MODEL@URL, minilm: or sentence-transformers:NAME_OR_FOLDER"
 EMBED_BATCH = 64
 BODY_LIMIT = 100_000_000
 """Bytes: 64 vectors of 4,096 numbers as JSON are about 6 MB."""
@@ -145,7 +144,7 @@ class SentenceTransformers:
             except ImportError:
                 raise EmbedError(
                     f"{self.name} needs sentence-transformers: "
-                    f"pip install sentence-transformers, or set {SETTING} to openai:MODEL@URL"
+                    f"pip install sentence-transformers, or set {SETTING} to {USUAL}"
                 ) from None
             logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
             try:

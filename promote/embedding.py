@@ -8,6 +8,7 @@ import numpy as np
 
 from lessons_loop.filter.embed import Embedder, Purpose, Vectors, unit_rows
 from lessons_loop.filter.errors import EmbedError
+from lessons_loop.promote.embedding_forms import NO_EMBEDDER
 
 
 class EmbedOnce:
@@ -20,7 +21,7 @@ class EmbedOnce:
     def rows(self, texts: Sequence[str]) -> Vectors:
         """Return unit rows of the texts; raise EmbedError."""
         if self.embedder is None:
-            raise EmbedError("no embedder: set LESSONS_EMBEDDING, for example openai:MODEL@URL")
+            raise EmbedError(NO_EMBEDDER)
         if missing := [text for text in dict.fromkeys(texts) if text not in self._known]:
             found = unit_rows(self.embedder.embed(missing, Purpose.DOCUMENT), len(missing))
             self._known.update(zip(missing, found, strict=True))

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lessons_loop.promote.completion import complete_domain
+from lessons_loop.promote.embedding_forms import FORMS
 
 
 def require_store(given: str) -> str:
@@ -47,7 +48,7 @@ Embedding = Annotated[
         "--embedding",
         envvar="LESSONS_EMBEDDING",
         show_default=False,
-        help="openai:MODEL@URL, minilm: or sentence-transformers:NAME_OR_FOLDER.",
+        help=f"{FORMS}.",
     ),
 ]
 LlmUrl = Annotated[

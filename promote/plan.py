@@ -12,6 +12,7 @@ from lessons_loop.filter.models import Curated, Lesson, Status
 from lessons_loop.filter.text import scrub
 from lessons_loop.promote.archive import archive_row
 from lessons_loop.promote.curated import Header
+from lessons_loop.promote.embedding_forms import NO_EMBEDDER
 from lessons_loop.promote.journal import Plan
 from lessons_loop.promote.ledger import FIRST_PREV, LedgerEntry
 from lessons_loop.promote.records import Action, Actor, Archived, Change
@@ -78,7 +79,7 @@ def check_vectors(
             raise EmbedError(f"lesson {new[0][:12]} is new and comes without a vector")
         return
     if model is None:
-        raise EmbedError("no embedder: set LESSONS_EMBEDDING")
+        raise EmbedError(NO_EMBEDDER)
     shape = (len(change.put), model.dimension)
     if change.vectors.shape != shape:
         raise EmbedError(f"vectors have shape {change.vectors.shape}, wanted {shape}")

@@ -19,6 +19,7 @@ from lessons_loop.promote.archive import archive_row
 from lessons_loop.promote.clock import utc_now
 from lessons_loop.promote.curated import UNCALIBRATED, Header, create_curated
 from lessons_loop.promote.effects import REBUILD
+from lessons_loop.promote.embedding_forms import NO_EMBEDDER
 from lessons_loop.promote.journal import Plan
 from lessons_loop.promote.ledger import Ledger, LedgerEntry
 from lessons_loop.promote.lock import gate_lock
@@ -163,7 +164,7 @@ def re_embed(session: GateSession, report: Report = no_report) -> int:
 
 def _models(session: GateSession) -> tuple[Embedder, Fingerprint]:
     if session.embedder is None or session.holdings.model is None:
-        raise EmbedError("no embedder: set LESSONS_EMBEDDING to the new model")
+        raise EmbedError(f"{NO_EMBEDDER}, the new model")
     return session.embedder, session.holdings.model
 
 

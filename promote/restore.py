@@ -19,6 +19,7 @@ from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.errors import EmbeddingMismatch, EmbedError, LessonsError, StoreError
 from lessons_loop.filter.models import Candidate, Curated, Record
 from lessons_loop.promote.candidates import candidate_of
+from lessons_loop.promote.embedding_forms import SETTING, USUAL
 from lessons_loop.promote.errors import WrongState
 from lessons_loop.promote.forgotten import Forgotten
 from lessons_loop.promote.ledger import Ledger
@@ -204,7 +205,7 @@ def _vectors(session: GateSession, wanted: Wanted, compared: Comparison) -> Vect
         if session.embedder is None:
             raise EmbedError(
                 f"snapshot {name_of(wanted.path)} has no vectors of {len(lost)} lesson(s): "
-                "pass --embedding or set LESSONS_EMBEDDING"
+                f"pass --embedding or set {SETTING} to {USUAL}"
             )
         made = session.embed([row.lesson.embedded_text for row in lost.values()])
         rows |= dict(zip(lost, made, strict=True))
