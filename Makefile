@@ -107,7 +107,7 @@ bench: $(VENV)/.dev
 
 # Three minutes a series; ARGS='--seconds 20': what the tests run.
 bench-load: $(VENV)/.dev deploy-tools
-	$(BIN)/python -m lessons_loop.deploy.bench_load $(ARGS)
+	$(BIN)/python -m lessons_loop.deploy.bench.load $(ARGS)
 
 clean:
 	rm -rf $(VENV) .cache .run build *.egg-info

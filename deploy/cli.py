@@ -10,20 +10,17 @@ from typing import Annotated
 
 import typer
 
-from lessons_loop.deploy import (
-    audit_command,
-    doctor_command,
-    eval_collapse_command,
-    eval_demo_command,
-    eval_run_command,
-    install_command,
-    migrate_command,
-    report_command,
-    schedule_command,
-    schedule_run_command,
-    status_command,
-    store_commands,
-)
+from lessons_loop.deploy import migrate_command, store_commands
+from lessons_loop.deploy.audit import command as audit_command
+from lessons_loop.deploy.doctor import command as doctor_command
+from lessons_loop.deploy.evaluation import collapse_command as eval_collapse_command
+from lessons_loop.deploy.evaluation import demo_command as eval_demo_command
+from lessons_loop.deploy.evaluation import run_command as eval_run_command
+from lessons_loop.deploy.report import command as report_command
+from lessons_loop.deploy.schedule import command as schedule_command
+from lessons_loop.deploy.schedule import run_command as schedule_run_command
+from lessons_loop.deploy.status import command as status_command
+from lessons_loop.deploy.webui import install_command
 from lessons_loop.eval import commands as eval_commands
 from lessons_loop.promote import commands as gate_commands
 from lessons_loop.promote import (
@@ -35,6 +32,7 @@ from lessons_loop.promote import (
     snapshot_commands,
     verify_command,
 )
+from lessons_loop.promote.embedding_forms import FORMS_OR_NONE
 from lessons_loop.promote.entry import INTERRUPTED, run_app
 from lessons_loop.promote.quiet import quiet_libraries
 from lessons_loop.promote.waiting import announce_waiting
@@ -81,9 +79,7 @@ def up(
     domain: Annotated[str, typer.Option(help="Comma list.")] = "sql,openwebui",
     embedding: Annotated[
         str,
-        typer.Option(
-            help="openai:MODEL@URL, minilm:, sentence-transformers:NAME_OR_FOLDER or none."
-        ),
+        typer.Option(help=f"{FORMS_OR_NONE}."),
     ] = "",
     baseline: Annotated[
         bool,
@@ -100,8 +96,8 @@ def up(
 
     Example: lessons up --port 0
     """
-    from lessons_loop.deploy.local import Options
-    from lessons_loop.deploy.up import run_up
+    from lessons_loop.deploy.local.installation import Options
+    from lessons_loop.deploy.local.up import run_up
 
     options = Options(data_dir, port, domain, seeds, embedding, baseline=baseline)
     run_up(options, as_json=as_json)
@@ -132,8 +128,8 @@ def demo(
     """
     if bool(model_url.strip()) != bool(model.strip()):
         raise typer.BadParameter("--model-url and --model go together")
-    from lessons_loop.deploy.demo_run import run_demo
-    from lessons_loop.deploy.recorder import Endpoint
+    from lessons_loop.deploy.local.demo import run_demo
+    from lessons_loop.deploy.local.recorder import Endpoint
 
     url, name = model_url.strip(), model.strip()
     run_demo(as_json=as_json, endpoint=Endpoint(url, name, model_api_key.strip()) if url else None)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from lessons_loop.eval import (
+from lessons_loop.eval.judgements import (
     distill_command,
     gate_command,
-    history_command,
-    lesson_command,
     neardup_command,
-    poison_command,
     recall_command,
-    report_command,
 )
+from lessons_loop.eval.poison import command as poison_command
+from lessons_loop.eval.proving import lesson_command
+from lessons_loop.eval.report import command as report_command
+from lessons_loop.eval.runs import history_command
 from lessons_loop.promote.proving import Prover, register_prover
 
 
@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> typer.Typer:
 
 def _prover(questions: str) -> Prover:
     """Return what proves a batch on these questions; raise LessonsError."""
-    from lessons_loop.eval.prover import make_prover
+    from lessons_loop.eval.proving.prover import make_prover
 
     return make_prover(questions)
 

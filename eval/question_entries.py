@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from lessons_loop.eval.check_forms import BadCheck, read_check
+from lessons_loop.eval.grading.check_forms import BadCheck, read_check
 
 ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 FIELDS = ("id", "topic", "question", "messages", "covers", "control", "checks", "rubric")

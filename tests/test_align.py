@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from lessons_loop.deploy.align import with_connection
-from lessons_loop.deploy.sources import Models
+from lessons_loop.deploy.local.align import with_connection
+from lessons_loop.deploy.local.sources import Models
 
 WANTED = Models("practice", "http://127.0.0.1:2/v1", "practice")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.eval.checks import grade_by_checks
+from lessons_loop.eval.grading.checks import grade_by_checks
 from lessons_loop.eval.trials import Grade
 from lessons_loop.filter.errors import LessonsError
 from support.answers import answered, asked, called

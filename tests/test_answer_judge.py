@@ -12,8 +12,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.eval.answer_judge import ModelJudge, awaits_judge, grade
-from lessons_loop.eval.judge_messages import (
+from lessons_loop.eval.grading.answer_judge import ModelJudge, awaits_judge, grade
+from lessons_loop.eval.grading.judge_messages import (
     ANSWER_JUDGE_VERSION,
     BLANKED,
     judge_messages,

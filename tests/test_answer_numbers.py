@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lessons_loop.eval.answer_numbers import figures_in, has_number
-from lessons_loop.eval.check_forms import Tolerance
+from lessons_loop.eval.grading.answer_numbers import figures_in, has_number
+from lessons_loop.eval.grading.check_forms import Tolerance
 
 WHOLE = st.integers(0, 9_999_999)
 PLACES = st.integers(0, 3)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.eval.answer_rows import rows_of, same_rows
+from lessons_loop.eval.grading.answer_rows import rows_of, same_rows
 
 VALUE = st.one_of(st.none(), st.integers(-99, 99), st.sampled_from(["a", "b", ""]))
 ANY_VALUE = st.one_of(

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lessons_loop.deploy.audit import age_of, audit_domain
-from lessons_loop.deploy.audit_command import asked_by
-from lessons_loop.deploy.near_copies import LEVELS, clusters
-from lessons_loop.deploy.reach import Limits
+from lessons_loop.deploy.audit.command import asked_by
+from lessons_loop.deploy.audit.near_copies import LEVELS, clusters
+from lessons_loop.deploy.audit.reach import Limits
+from lessons_loop.deploy.audit.survey import age_of, audit_domain
 from lessons_loop.filter.embed import unit_rows
 from lessons_loop.promote.clock import parse_iso
 from lessons_loop.promote.session import open_gate

@@ -10,14 +10,13 @@ import sys
 import pytest
 from rich.console import Console
 
-from lessons_loop.deploy.bench import PARTS, as_json, as_table, noise, parts
-from lessons_loop.deploy.bench_eval import eval_figures
-from lessons_loop.deploy.bench_eval_practice import practice_figures
-from lessons_loop.deploy.bench_figures import Figure, ratios, spread
-from lessons_loop.deploy.bench_gate import gate_figures
-from lessons_loop.deploy.bench_kill import KINDS, kill_figures
-from lessons_loop.deploy.bench_local import load_figures, outlet_figures, stall_figures
-from lessons_loop.deploy.bench_prefix import (
+from lessons_loop.deploy.bench.eval import eval_figures
+from lessons_loop.deploy.bench.eval_practice import practice_figures
+from lessons_loop.deploy.bench.figures import Figure, ratios, spread
+from lessons_loop.deploy.bench.gate import gate_figures
+from lessons_loop.deploy.bench.kill import KINDS, kill_figures
+from lessons_loop.deploy.bench.local import load_figures, outlet_figures, stall_figures
+from lessons_loop.deploy.bench.prefix import (
     BenchChat,
     Sent,
     bench_chats,
@@ -27,8 +26,9 @@ from lessons_loop.deploy.bench_prefix import (
     repeated,
     share,
 )
-from lessons_loop.deploy.bench_recall import recall_figures
-from lessons_loop.deploy.bench_status import status_figures
+from lessons_loop.deploy.bench.recall import recall_figures
+from lessons_loop.deploy.bench.status import status_figures
+from lessons_loop.deploy.bench.table import PARTS, as_json, as_table, noise, parts
 from support.gate import HashEmbedder
 
 CHAT = BenchChat(

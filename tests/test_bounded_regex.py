@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.eval.bounded_regex import SearchTooLong, found_in, refusal_of
+from lessons_loop.eval.grading.bounded_regex import SearchTooLong, found_in, refusal_of
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,16 @@ import time
 
 import pytest
 
-from lessons_loop.deploy.checks import Answer, Finding, Level, Probe, run_probes, unanswered
-from lessons_loop.deploy.checks_store import problem_finding
-from lessons_loop.deploy.doctor_render import as_content, finding_lines, render_findings
+from lessons_loop.deploy.doctor.findings import (
+    Answer,
+    Finding,
+    Level,
+    Probe,
+    run_probes,
+    unanswered,
+)
+from lessons_loop.deploy.doctor.render import as_content, finding_lines, render_findings
+from lessons_loop.deploy.doctor.store import problem_finding
 from lessons_loop.filter.errors import StoreError
 
 

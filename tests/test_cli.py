@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.status import first_few
+from lessons_loop.deploy.status.whole import first_few
 
 COMMANDS = [
     *("up", "demo", "init", "status", "verify", "publish", "reembed", "repair"),

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lessons_loop.deploy.eval_collapse_command import collapse_figures
-from lessons_loop.eval.collapse import split
-from lessons_loop.eval.collapse_render import collapse_lines, collapsed, render_page, verdict
+from lessons_loop.deploy.evaluation.collapse_command import collapse_figures
+from lessons_loop.eval.collapse.render import collapse_lines, collapsed, render_page, verdict
+from lessons_loop.eval.collapse.rounds import split
 from lessons_loop.eval.question_set import QuestionSet, questions_folder, read_question_set
 from support.commands import run_here
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from lessons_loop.deploy.doctor_render import remedy_lines
+from lessons_loop.deploy.doctor.render import remedy_lines
 from lessons_loop.filter.models import Candidate
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.hidden import find_hidden

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.browser import Turn
-from lessons_loop.deploy.demo_run import NotObserved, Observations, check_first, check_second
-from lessons_loop.deploy.exchange import Call, Exchange, read_calls, read_exchange
+from lessons_loop.deploy.local.demo import NotObserved, Observations, check_first, check_second
+from lessons_loop.deploy.webui.browser import Turn
+from lessons_loop.deploy.webui.exchange import Call, Exchange, read_calls, read_exchange
 from lessons_loop.filter.inject import block
 from support.shelf import shelved
 

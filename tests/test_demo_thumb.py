@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lessons_loop.deploy.demo_thumb import noted, wait_until_moved
+from lessons_loop.deploy.local.demo_thumb import noted, wait_until_moved
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths
 from support.ratings import Thumbs

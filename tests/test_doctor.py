@@ -12,23 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.checks import Answer, Finding, Level
-from lessons_loop.deploy.checks_chat import (
+from lessons_loop.deploy.doctor.chat import (
     HostFacts,
     engine_findings,
     host_findings,
     valve_findings,
 )
-from lessons_loop.deploy.checks_models import (
+from lessons_loop.deploy.doctor.findings import Answer, Finding, Level
+from lessons_loop.deploy.doctor.look import Settings, diagnose
+from lessons_loop.deploy.doctor.models import (
     Reply,
     embedding_findings,
     reply_finding,
     same_model_finding,
 )
-from lessons_loop.deploy.checks_ratings import RatingFacts
-from lessons_loop.deploy.checks_store import run_finding, spool_finding
-from lessons_loop.deploy.doctor import Settings, diagnose
-from lessons_loop.deploy.plugin_file import RATING_ID, front_matter, plugin_source
+from lessons_loop.deploy.doctor.ratings import RatingFacts
+from lessons_loop.deploy.doctor.store import run_finding, spool_finding
+from lessons_loop.deploy.webui.plugin_file import RATING_ID, front_matter, plugin_source
 from lessons_loop.filter.embed import fingerprint
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.session import GateSettings, open_gate

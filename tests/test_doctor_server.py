@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from lessons_loop.deploy.checks import Finding, Level
-from lessons_loop.deploy.checks_proxy import same_store, shown_store
-from lessons_loop.deploy.checks_store import read_status_child
-from lessons_loop.deploy.doctor import Settings, diagnose
+from lessons_loop.deploy.doctor.findings import Finding, Level
+from lessons_loop.deploy.doctor.look import Settings, diagnose
+from lessons_loop.deploy.doctor.proxy import same_store, shown_store
+from lessons_loop.deploy.doctor.store import read_status_child
 from lessons_loop.filter.errors import StoreError
 from lessons_loop.promote.session import GateSettings, open_gate
 from support.chroma_server import ChromaServer, fresh_url

@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from lessons_loop.eval.agent_http import (
+from lessons_loop.eval.agent.http import (
     TOOL_ROUNDS,
     HarnessAgent,
     one_system_message,
 )
-from lessons_loop.eval.agent_reply import read_reply, split_objects
-from lessons_loop.eval.agent_tools import load_tools
-from lessons_loop.eval.agent_wire import HttpWire, RecordingWire, ReplayWire
+from lessons_loop.eval.agent.reply import read_reply, split_objects
+from lessons_loop.eval.agent.tools import load_tools
+from lessons_loop.eval.agent.wire import HttpWire, RecordingWire, ReplayWire
 from lessons_loop.eval.question_set import EvalQuestion
 from lessons_loop.eval.shelf import Shelf
 from lessons_loop.eval.trials import Arm

@@ -8,7 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from lessons_loop.eval.agent_loop_thread import ALIVE_SECONDS, TimedLoop
+from lessons_loop.eval.agent.loop_thread import ALIVE_SECONDS, TimedLoop
 
 BLOCKED_SECONDS = ALIVE_SECONDS + 1.5
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.eval.agent_tool_results import is_tool_error, result_text
-from lessons_loop.eval.agent_tools import BadTools, coerced, load_tools, parsed_arguments
+from lessons_loop.eval.agent.tool_results import is_tool_error, result_text
+from lessons_loop.eval.agent.tools import BadTools, coerced, load_tools, parsed_arguments
 
 DEMO = Path(__file__).parents[1] / "deploy" / "demo" / "sql_tool.py"
 SHAPES = '''"""

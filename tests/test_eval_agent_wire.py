@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.eval.agent_wire import (
+from lessons_loop.eval.agent.wire import (
     EXCHANGES,
     HttpWire,
     NoRecording,

@@ -8,23 +8,23 @@ from pathlib import Path
 import pytest
 
 from lessons_loop.deploy.demo.data import build_database
-from lessons_loop.deploy.eval_baseline import (
+from lessons_loop.deploy.evaluation.baseline import (
     Measuring,
     NoBaseline,
     eval_environment,
     only_model,
 )
-from lessons_loop.deploy.eval_baseline_run import measure
-from lessons_loop.deploy.eval_demo import arms_of, may_open
-from lessons_loop.deploy.eval_demo_placebo import write_placebo
-from lessons_loop.deploy.home import Home
-from lessons_loop.deploy.local import Running
-from lessons_loop.deploy.openwebui_client import OpenWebUI
+from lessons_loop.deploy.evaluation.baseline_run import measure
+from lessons_loop.deploy.evaluation.demo import arms_of, may_open
+from lessons_loop.deploy.evaluation.demo_placebo import write_placebo
+from lessons_loop.deploy.local.home import Home
+from lessons_loop.deploy.local.installation import Running
+from lessons_loop.deploy.local.sources import LEXICAL, Models, practice_models
+from lessons_loop.deploy.local.up import settings_file
 from lessons_loop.deploy.progress import Stages
-from lessons_loop.deploy.server import ServerSettings
-from lessons_loop.deploy.sources import LEXICAL, Models, practice_models
-from lessons_loop.deploy.up import settings_file
-from lessons_loop.eval.history import read_history
+from lessons_loop.deploy.webui.client import OpenWebUI
+from lessons_loop.deploy.webui.server import ServerSettings
+from lessons_loop.eval.runs.history import read_history
 from lessons_loop.eval.trials import Arm
 from lessons_loop.filter.embed import Purpose, fingerprint
 from lessons_loop.filter.errors import LessonsError

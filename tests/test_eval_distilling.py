@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lessons_loop.eval.distill_command import distilling_lines
-from lessons_loop.eval.distilling import (
+from lessons_loop.eval.judgements.distill_command import distilling_lines
+from lessons_loop.eval.judgements.distilling import (
     ASK_TRIES,
     Distilled,
     distill_exchange,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lessons_loop.eval.gate_command import judge_all, make_judging
-from lessons_loop.eval.gating import Judged, Judging, parse_candidate, score_gate
-from lessons_loop.eval.packaged import evaluation_embedder
+from lessons_loop.eval.judgements.gate_command import judge_all, make_judging
+from lessons_loop.eval.judgements.gating import Judged, Judging, parse_candidate, score_gate
+from lessons_loop.eval.judgements.packaged import evaluation_embedder
 from lessons_loop.filter.errors import ModelError
 from lessons_loop.filter.llm import HttpModel
 from lessons_loop.promote.review import ModelReviewer

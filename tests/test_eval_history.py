@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.eval.arm_figures import ArmFigures
-from lessons_loop.eval.history import (
+from lessons_loop.eval.runs.history import (
     HistoryLine,
     append_history,
     domains_with_history,
     history_file,
     read_history,
 )
+from lessons_loop.eval.stats.arm_figures import ArmFigures
 from lessons_loop.filter.errors import StoreError
 from support.commands import run_here
 

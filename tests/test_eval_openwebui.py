@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
-from lessons_loop.deploy.eval_openwebui import Target
-from lessons_loop.deploy.eval_openwebui_checks import Chosen
-from lessons_loop.deploy.eval_openwebui_read import kept, read_answer
-from lessons_loop.deploy.eval_openwebui_record import NOT_RECORDED, RECORD, Record, ReplayedAgent
+from lessons_loop.deploy.evaluation.openwebui import Target
+from lessons_loop.deploy.evaluation.openwebui_checks import Chosen
+from lessons_loop.deploy.evaluation.openwebui_read import kept, read_answer
+from lessons_loop.deploy.evaluation.openwebui_record import (
+    NOT_RECORDED,
+    RECORD,
+    Record,
+    ReplayedAgent,
+)
 from lessons_loop.eval.question_set import EvalQuestion
 from lessons_loop.eval.trials import Answer, Arm
 from lessons_loop.filter.errors import LessonsError

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from lessons_loop.deploy.eval_openwebui import NO_PLACEBO, Target, openwebui_agent
-from lessons_loop.deploy.eval_openwebui_accounts import open_accounts, sign_in
-from lessons_loop.deploy.eval_openwebui_checks import Chosen, choose, require_plugin
-from lessons_loop.deploy.openwebui_client import OpenWebUI, OpenWebUIError
+from lessons_loop.deploy.evaluation.openwebui import NO_PLACEBO, Target, openwebui_agent
+from lessons_loop.deploy.evaluation.openwebui_accounts import open_accounts, sign_in
+from lessons_loop.deploy.evaluation.openwebui_checks import Chosen, choose, require_plugin
+from lessons_loop.deploy.webui.client import OpenWebUI, OpenWebUIError
 from lessons_loop.eval.trials import Arm
 
 CHOSEN = Chosen("m", ("run_sql",))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.eval.eval_plots import (
+from lessons_loop.eval.report.charts import (
     Cost,
     Moment,
     Move,
@@ -20,11 +20,11 @@ from lessons_loop.eval.eval_plots import (
     rates_over_runs,
     slopes,
 )
-from lessons_loop.eval.eval_report import Report, finish_run, history_line, read_report
-from lessons_loop.eval.eval_report_page import render_page
-from lessons_loop.eval.history import append_history
-from lessons_loop.eval.run_facts import read_facts
-from lessons_loop.eval.run_folder import RunFolder
+from lessons_loop.eval.report.comparison import Report, finish_run, history_line, read_report
+from lessons_loop.eval.report.page import render_page
+from lessons_loop.eval.runs.facts import read_facts
+from lessons_loop.eval.runs.folder import RunFolder
+from lessons_loop.eval.runs.history import append_history
 from lessons_loop.eval.trials import Arm, ToolCall, Trial
 from lessons_loop.promote.hidden import find_hidden
 from support.commands import run_here

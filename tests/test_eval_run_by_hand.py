@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from lessons_loop.eval.run_folder import RunFolder
+from lessons_loop.eval.runs.folder import RunFolder
 from lessons_loop.eval.trials import Grade
 from support.evaluating_runs import practice_model, question_folder
 

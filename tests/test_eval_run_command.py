@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.eval.history import read_history
+from lessons_loop.eval.runs.history import read_history
 from lessons_loop.eval.trials import Arm, Grade
 from support.commands import run_here
 from support.evaluating_runs import (

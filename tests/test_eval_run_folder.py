@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lessons_loop.eval.run_folder import OtherRun, RunFolder
+from lessons_loop.eval.runs.folder import OtherRun, RunFolder
 from lessons_loop.eval.trials import Answer, Arm, Trial
 
 SETTINGS = {

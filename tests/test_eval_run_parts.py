@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.eval.progress_line import ProgressLine, spoken
-from lessons_loop.eval.resume import drop_unfinished
-from lessons_loop.eval.run_folder import RunFolder
-from lessons_loop.eval.runner import run_trials
-from lessons_loop.eval.sets import parse_arms
-from lessons_loop.eval.setup import (
+from lessons_loop.eval.runs.folder import RunFolder
+from lessons_loop.eval.runs.progress_line import ProgressLine, spoken
+from lessons_loop.eval.runs.resume import drop_unfinished
+from lessons_loop.eval.runs.runner import run_trials
+from lessons_loop.eval.runs.sets import parse_arms
+from lessons_loop.eval.runs.setup import (
     AgentSettings,
     NoAgent,
     agent_settings,

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from lessons_loop.eval.question_set import EvalQuestion
-from lessons_loop.eval.run_folder import OtherRun, RunFolder, identity
-from lessons_loop.eval.runner import (
+from lessons_loop.eval.runs.folder import OtherRun, RunFolder, identity
+from lessons_loop.eval.runs.runner import (
     OUTAGES_IN_A_ROW,
     RunStopped,
     TooManyUnjudged,

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lessons_loop.deploy.bench_eval import covered_of, seen_of, undecided_of
-from lessons_loop.eval.arm_figures import arm_figures
-from lessons_loop.eval.intervals import effective_count, expanded_level, unseen
-from lessons_loop.eval.pairs import Effect, pairs_of
-from lessons_loop.eval.stats import (
+from lessons_loop.deploy.bench.eval import covered_of, seen_of, undecided_of
+from lessons_loop.eval.stats.arm_figures import arm_figures
+from lessons_loop.eval.stats.compare import (
     cluster_bootstrap,
     compare,
     lift_of,
@@ -21,6 +19,8 @@ from lessons_loop.eval.stats import (
     verdict_of,
     wilson,
 )
+from lessons_loop.eval.stats.intervals import effective_count, expanded_level, unseen
+from lessons_loop.eval.stats.pairs import Effect, pairs_of
 from lessons_loop.eval.trials import Arm, Trial
 from support.grading import many, mirrored, trials_of
 

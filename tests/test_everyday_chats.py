@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lessons_loop.eval.everyday_chats import everyday_chats_injected, held, turns_of
-from lessons_loop.eval.packaged import evaluation_embedder
-from lessons_loop.eval.retrieval import bench_of
+from lessons_loop.eval.judgements.everyday_chats import everyday_chats_injected, held, turns_of
+from lessons_loop.eval.judgements.packaged import evaluation_embedder
+from lessons_loop.eval.judgements.retrieval import bench_of
 from lessons_loop.filter.models import Curated
 from lessons_loop.promote.everyday import everyday_chats
 from lessons_loop.seeds.load import read_seeds, shipped_domains

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from lessons_loop.deploy.killing import end_state
+from lessons_loop.deploy.bench.killing import end_state
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.models import Record
 from lessons_loop.filter.store import STAGING_VECTOR, collection_names

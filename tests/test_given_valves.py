@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.deploy.given_valves import read_valve, read_valves
+from lessons_loop.deploy.webui.given_valves import read_valve, read_valves
 from lessons_loop.filter.valves import LessonsValves
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.home import Home, held_home, kept_secret
+from lessons_loop.deploy.local.home import Home, held_home, kept_secret
 from lessons_loop.deploy.processes import StartError
 
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lessons_loop.deploy.install import (
+from lessons_loop.deploy.webui.client import OpenWebUIError
+from lessons_loop.deploy.webui.install import (
     connect,
     function_id,
     install,
@@ -11,8 +12,7 @@ from lessons_loop.deploy.install import (
     require_release,
     server_address,
 )
-from lessons_loop.deploy.openwebui_client import OpenWebUIError
-from lessons_loop.deploy.plugin_file import (
+from lessons_loop.deploy.webui.plugin_file import (
     PLUGIN_ID,
     PLUGIN_TITLE,
     RATING_ID,

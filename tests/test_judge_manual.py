@@ -8,7 +8,7 @@ from itertools import chain, repeat
 
 import pytest
 
-from lessons_loop.eval.judge_manual import HandResult, ManualJudge, require_terminal
+from lessons_loop.eval.grading.judge_manual import HandResult, ManualJudge, require_terminal
 from lessons_loop.eval.trials import Arm, Grade, Trial
 from lessons_loop.filter.errors import LessonsError
 from support.answers import answered, asked, called, trial

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.eval.judge_reply import read_grade
+from lessons_loop.eval.grading.judge_reply import read_grade
 from lessons_loop.eval.trials import Grade
 from lessons_loop.filter.llm import ChatReply
 

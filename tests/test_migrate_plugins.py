@@ -21,10 +21,10 @@ from typing import Any
 
 import pytest
 
-from lessons_loop.deploy.checks import Level
-from lessons_loop.deploy.checks_chat import HostFacts, plugin_findings
-from lessons_loop.deploy.checks_schema import schema_findings
-from lessons_loop.deploy.plugin_file import plugin_source
+from lessons_loop.deploy.doctor.chat import HostFacts, plugin_findings
+from lessons_loop.deploy.doctor.findings import Level
+from lessons_loop.deploy.doctor.schema import schema_findings
+from lessons_loop.deploy.webui.plugin_file import plugin_source
 from lessons_loop.filter import lessons_filter
 from lessons_loop.filter.schema import SCHEMA
 from lessons_loop.filter.store import StorePaths

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lessons_loop.deploy.sources import choose_embedding
+from lessons_loop.deploy.local.sources import choose_embedding
 from lessons_loop.filter.embed import Embedder, Purpose, fingerprint
 from lessons_loop.filter.errors import EmbedError
 from lessons_loop.promote.embedders import parse_embedding

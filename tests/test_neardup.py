@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lessons_loop.eval.neardup import PairGate, parse_pair, score_pairs
-from lessons_loop.eval.packaged import evaluation_embedder
+from lessons_loop.eval.judgements.neardup import PairGate, parse_pair, score_pairs
+from lessons_loop.eval.judgements.packaged import evaluation_embedder
 from lessons_loop.eval.rows import read_rows
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.promote.judge import judge_at

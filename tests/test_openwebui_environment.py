@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lessons_loop.deploy.server import ServerSettings, environment
+from lessons_loop.deploy.webui.server import ServerSettings, environment
 
 
 def settings(folder: Path) -> ServerSettings:

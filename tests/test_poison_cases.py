@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.eval.poison_cases import (
+from lessons_loop.eval.poison.cases import (
     PoisonCase,
     kinds_of,
     read_pack,
     shipped_pack,
 )
-from lessons_loop.eval.poison_chats import outlet_body
+from lessons_loop.eval.poison.chats import outlet_body
 from lessons_loop.eval.rows import BadFile
 from lessons_loop.filter.lessons_filter import read_exchange
 from lessons_loop.filter.text import normalise

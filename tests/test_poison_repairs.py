@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lessons_loop.eval.poison_cases import Scene
-from lessons_loop.eval.poison_chats import outlet_body
+from lessons_loop.eval.poison.cases import Scene
+from lessons_loop.eval.poison.chats import outlet_body
 from lessons_loop.filter.cues import confirms
 from lessons_loop.filter.grounds import is_thin
 from lessons_loop.filter.reading import read_turns

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.eval.packaged import evaluation_embedder
-from lessons_loop.eval.poison_cases import PoisonCase, kinds_of, read_pack, shipped_pack
-from lessons_loop.eval.poison_run import quiet_filter, run_pack
-from lessons_loop.eval.poison_score import pack_lines, score_pack
+from lessons_loop.eval.judgements.packaged import evaluation_embedder
+from lessons_loop.eval.poison.cases import PoisonCase, kinds_of, read_pack, shipped_pack
+from lessons_loop.eval.poison.run import quiet_filter, run_pack
+from lessons_loop.eval.poison.score import pack_lines, score_pack
 from lessons_loop.eval.shelf import KnownTexts
 from lessons_loop.promote.gate import Mode
 from support.commands import run_here

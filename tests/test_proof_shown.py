@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.report_data import read_report
-from lessons_loop.deploy.report_page import render_page
+from lessons_loop.deploy.report.data import read_report
+from lessons_loop.deploy.report.page import render_page
 from lessons_loop.promote.clock import utc_now
 from lessons_loop.promote.lesson_proof import LessonProof
 from lessons_loop.promote.proof_summary import proof_summary

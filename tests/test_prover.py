@@ -5,14 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.eval.baseline_cache import keep_baseline, read_baseline
-from lessons_loop.eval.history import read_history
-from lessons_loop.eval.prover import BatchProver, facts_of, make_prover
-from lessons_loop.eval.prover_rules import AFTER, BEFORE, Passes, broken, is_suspect, suspects
+from lessons_loop.eval.proving.baseline_cache import keep_baseline, read_baseline
+from lessons_loop.eval.proving.prover import BatchProver, facts_of, make_prover
+from lessons_loop.eval.proving.prover_rules import (
+    AFTER,
+    BEFORE,
+    Passes,
+    broken,
+    is_suspect,
+    suspects,
+)
 from lessons_loop.eval.question_set import QuestionSet
-from lessons_loop.eval.runner import RunStopped
-from lessons_loop.eval.sets import gradable
-from lessons_loop.eval.setup import AgentSettings, JudgeSettings, NoAgent
+from lessons_loop.eval.runs.history import read_history
+from lessons_loop.eval.runs.runner import RunStopped
+from lessons_loop.eval.runs.sets import gradable
+from lessons_loop.eval.runs.setup import AgentSettings, JudgeSettings, NoAgent
 from lessons_loop.eval.trials import Answer, Arm, Grade, Trial
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote.proving import ProofResult

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.eval.check_forms import KINDS, BadCheck, read_check
+from lessons_loop.eval.grading.check_forms import KINDS, BadCheck, read_check
 from lessons_loop.eval.question_set import (
     questions_folder,
     read_question_set,

@@ -11,9 +11,9 @@ import pytest
 
 from lessons_loop.deploy.demo.practice_chat import SELF
 from lessons_loop.deploy.demo.practice_options import PracticeOptions
-from lessons_loop.deploy.demo_run import FIRST, SECOND
-from lessons_loop.eval.checks import grade_by_checks
-from lessons_loop.eval.packaged import evaluation_embedder
+from lessons_loop.deploy.local.demo import FIRST, SECOND
+from lessons_loop.eval.grading.checks import grade_by_checks
+from lessons_loop.eval.judgements.packaged import evaluation_embedder
 from lessons_loop.eval.question_set import EvalQuestion
 from lessons_loop.eval.shelf import Shelf
 from lessons_loop.eval.trials import Answer, Arm, Grade

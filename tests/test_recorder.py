@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import requests
 
+from lessons_loop.deploy.local.recorder import Endpoint, recording
 from lessons_loop.deploy.processes import free_port
-from lessons_loop.deploy.recorder import Endpoint, recording
 from lessons_loop.filter.errors import ModelError
 from lessons_loop.filter.llm import HttpModel
 from support.llm_server import LlmServer, breaks_off, http_error, says

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.deploy.report_data import growth, rate_of, read_report
-from lessons_loop.deploy.report_page import render_page
-from lessons_loop.eval.svg import ticks
+from lessons_loop.deploy.report.data import growth, rate_of, read_report
+from lessons_loop.deploy.report.page import render_page
+from lessons_loop.eval.report.svg import ticks
 from lessons_loop.promote.clock import parse_iso
 from lessons_loop.promote.ledger import Ledger
 from lessons_loop.promote.records import Action, Change

@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from lessons_loop.deploy.cli import app
-from lessons_loop.eval.everyday_chats import everyday_chats_injected
-from lessons_loop.eval.packaged import evaluation_embedder
-from lessons_loop.eval.recall_command import table
-from lessons_loop.eval.retrieval import (
+from lessons_loop.eval.judgements.everyday_chats import everyday_chats_injected
+from lessons_loop.eval.judgements.packaged import evaluation_embedder
+from lessons_loop.eval.judgements.recall_command import table
+from lessons_loop.eval.judgements.retrieval import (
     Outcome,
     ask_all,
     bench_of,

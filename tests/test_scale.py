@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.deploy.bench_figures import single
-from lessons_loop.deploy.bench_scale import event_figures, lesson_figures
-from lessons_loop.deploy.bench_scale_chat import chat_figures
-from lessons_loop.deploy.scale_fit import fitted, series_of, slope_figures
-from lessons_loop.deploy.scale_needs import SETUPS, Measured, Setup, needs
-from lessons_loop.deploy.scale_page import PAGE, read_kept, rounded, written
+from lessons_loop.deploy.bench.figures import single
+from lessons_loop.deploy.bench.scale import event_figures, lesson_figures
+from lessons_loop.deploy.bench.scale_chat import chat_figures
+from lessons_loop.deploy.bench.scale_fit import fitted, series_of, slope_figures
+from lessons_loop.deploy.bench.scale_needs import SETUPS, Measured, Setup, needs
+from lessons_loop.deploy.bench.scale_page import PAGE, read_kept, rounded, written
 
 WORDS = PAGE.read_text("utf-8")
 
 
 def test_page_is_what_the_kept_figures_say() -> None:
     assert written(WORDS, *read_kept()) == WORDS, (
-        "run python -m lessons_loop.deploy.scale_page: SCALE.md and scale.json differ"
+        "run python -m lessons_loop.deploy.bench.scale_page: SCALE.md and scale.json differ"
     )
 
 

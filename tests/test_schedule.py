@@ -14,7 +14,8 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lessons_loop.deploy.schedule import (
+from lessons_loop.deploy.schedule.files import Place, find_place
+from lessons_loop.deploy.schedule.timer import (
     PASSED_ON,
     Job,
     environment_file,
@@ -23,7 +24,6 @@ from lessons_loop.deploy.schedule import (
     service_unit,
     timer_unit,
 )
-from lessons_loop.deploy.schedule_files import Place, find_place
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote.commands import promote
 from support.commands import Done, run_here

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.deploy.schedule import DAYS, When, parse_when
-from lessons_loop.deploy.schedule_run_command import keep_running
-from lessons_loop.deploy.schedule_wait import next_due, run_each
+from lessons_loop.deploy.schedule.run_command import keep_running
+from lessons_loop.deploy.schedule.timer import DAYS, When, parse_when
+from lessons_loop.deploy.schedule.wait import next_due, run_each
 from support.commands import run_here
 
 SUNDAY = datetime(2026, 11, 29, 3, 0, tzinfo=UTC)
@@ -111,7 +111,7 @@ def test_run_is_ended_with_us(tmp_path: Path) -> None:  # an eviction in the mid
         " sys.exit()))\nprint('up', flush=True)\ntime.sleep(60)\n"
     )
     code = (
-        "import sys\nfrom lessons_loop.deploy.schedule_wait import run_each\n"
+        "import sys\nfrom lessons_loop.deploy.schedule.wait import run_each\n"
         f"list(run_each([[sys.executable, '-c', {program!r}]]))"
     )
     running = subprocess.Popen(

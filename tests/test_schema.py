@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from lessons_loop.deploy.plugin_file import front_matter, plugin_source
+from lessons_loop.deploy.webui.plugin_file import front_matter, plugin_source
 from lessons_loop.filter.errors import StoreNewer
 from lessons_loop.filter.models import Candidate, Curated, Evidence, Lesson
 from lessons_loop.filter.schema import SCHEMA, reader_of, refuse_newer, refuse_unreadable, schema_of

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.processes import StartError, free_port
-from lessons_loop.deploy.sources import (
+from lessons_loop.deploy.local.sources import (
     choose_embedding,
     configured_models,
     gate_name,
     ollama_models,
     practice_models,
 )
+from lessons_loop.deploy.processes import StartError, free_port
 from lessons_loop.filter.errors import EmbedError
 from lessons_loop.promote.minilm_files import packaged_model, verify_weights
 from support.provider import Provider

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from lessons_loop.deploy.status import read_status
-from lessons_loop.deploy.status_facts import StoreStatus
-from lessons_loop.deploy.status_hidden import label_of
-from lessons_loop.deploy.status_quick import quick_status
-from lessons_loop.deploy.status_render import render_status, run_lines, spark
-from lessons_loop.deploy.status_runs import read_tail
+from lessons_loop.deploy.status.facts import StoreStatus
+from lessons_loop.deploy.status.hidden import label_of
+from lessons_loop.deploy.status.quick import quick_status
+from lessons_loop.deploy.status.render import render_status, run_lines, spark
+from lessons_loop.deploy.status.runs import read_tail
+from lessons_loop.deploy.status.whole import read_status
 from lessons_loop.filter.store import StorePaths, ensure_salt
 from lessons_loop.promote.records import Action, Change
 from lessons_loop.promote.runs import Outcomes, RunLine, append_run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.status_models import CONNECT_SECONDS, listens, silent_models
+from lessons_loop.deploy.status.models import CONNECT_SECONDS, listens, silent_models
 from support.chroma_server import free_port
 from support.commands import run_here
 from support.gate import candidate, flags, gate, promotion

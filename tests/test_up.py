@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lessons_loop.deploy.home import Home
-from lessons_loop.deploy.local import Options, Running
-from lessons_loop.deploy.local_store import init_command
-from lessons_loop.deploy.openwebui_client import OpenWebUI
-from lessons_loop.deploy.server import ServerSettings
-from lessons_loop.deploy.sources import LEXICAL, Embedding, Models, practice_models
-from lessons_loop.deploy.up import fitted, welcome
+from lessons_loop.deploy.local.home import Home
+from lessons_loop.deploy.local.installation import Options, Running
+from lessons_loop.deploy.local.sources import LEXICAL, Embedding, Models, practice_models
+from lessons_loop.deploy.local.store import init_command
+from lessons_loop.deploy.local.up import fitted, welcome
+from lessons_loop.deploy.webui.client import OpenWebUI
+from lessons_loop.deploy.webui.server import ServerSettings
 from support.shelf import put_published, shelf
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from lessons_loop.eval.eval_report import finish_run
-from lessons_loop.eval.run_folder import RunFolder
+from lessons_loop.eval.report.comparison import finish_run
+from lessons_loop.eval.runs.folder import RunFolder
 from lessons_loop.eval.trials import Trial
 from support.browser import SCREENSHOTS
 from support.grading import many, run_on_disk

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from lessons_loop.deploy.report_data import DomainReport, UseDay, rate_of
-from lessons_loop.deploy.report_page import render_page
+from lessons_loop.deploy.report.data import DomainReport, UseDay, rate_of
+from lessons_loop.deploy.report.page import render_page
 from lessons_loop.promote.clock import utc_now
 from lessons_loop.promote.runs import Outcomes, RunLine
 from lessons_loop.promote.summary import LessonRecord, Summary

@@ -28,7 +28,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def three_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One real Open WebUI with three workers for all tests that need several."""
-    from lessons_loop.deploy.bench_load_stack import load_stack
+    from lessons_loop.deploy.bench.load_stack import load_stack
     from lessons_loop.deploy.progress import Stages
     from support.workers import Workers
 

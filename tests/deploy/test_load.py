@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from lessons_loop.deploy.bench_load import Plan, run_load
-from lessons_loop.deploy.bench_load_figures import GROWTH_MOST_MB, RECOVERY_MOST_S, Row
-from lessons_loop.deploy.bench_load_rows import rows_of
+from lessons_loop.deploy.bench.load import Plan, run_load
+from lessons_loop.deploy.bench.load_figures import GROWTH_MOST_MB, RECOVERY_MOST_S, Row
+from lessons_loop.deploy.bench.load_rows import rows_of
 from lessons_loop.deploy.progress import Stages
 from support.workers import Workers
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.bench_proxy import MORE_WANTED, in_turns, proxy_figures
+from lessons_loop.deploy.bench.proxy import MORE_WANTED, in_turns, proxy_figures
 from lessons_loop.deploy.policy import adapted_policy
 from lessons_loop.deploy.processes import StartError
 

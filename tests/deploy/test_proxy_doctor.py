@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from lessons_loop.deploy.checks import Level
-from lessons_loop.deploy.checks_proxy import look_at_door, store_findings
+from lessons_loop.deploy.doctor.findings import Level
+from lessons_loop.deploy.doctor.proxy import look_at_door, store_findings
 from lessons_loop.filter.server import parse_server
 from support.chroma_server import ChromaServer, free_port, fresh_url, prepare
 from support.nginx import Proxy

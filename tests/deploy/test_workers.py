@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lessons_loop.deploy.plugin_file import plugin_source
+from lessons_loop.deploy.webui.plugin_file import plugin_source
 from support.openwebui import eventually
 from support.workers import Workers, new_message
 

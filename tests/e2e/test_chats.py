@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from lessons_loop.deploy.browser import Browser, Turn
+from lessons_loop.deploy.webui.browser import Browser, Turn
 from lessons_loop.filter.inject import BLOCK_CLOSE, BLOCK_OPEN
 from support.openwebui import MODEL, PLUGIN, Server
 from support.provider import system_text

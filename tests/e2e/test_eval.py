@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.eval_openwebui import OpenWebUIAgent, Target, openwebui_agent
-from lessons_loop.deploy.eval_openwebui_accounts import ACCOUNTS, PASSWORD_FILE
-from lessons_loop.deploy.eval_openwebui_checks import Chosen
-from lessons_loop.deploy.eval_openwebui_record import Record, ReplayedAgent
-from lessons_loop.deploy.openwebui_client import OpenWebUI, OpenWebUIError
-from lessons_loop.deploy.server import ADMIN_EMAIL
+from lessons_loop.deploy.evaluation.openwebui import OpenWebUIAgent, Target, openwebui_agent
+from lessons_loop.deploy.evaluation.openwebui_accounts import ACCOUNTS, PASSWORD_FILE
+from lessons_loop.deploy.evaluation.openwebui_checks import Chosen
+from lessons_loop.deploy.evaluation.openwebui_record import Record, ReplayedAgent
+from lessons_loop.deploy.webui.client import OpenWebUI, OpenWebUIError
+from lessons_loop.deploy.webui.server import ADMIN_EMAIL
 from lessons_loop.eval.question_set import EvalQuestion
 from lessons_loop.eval.trials import Arm
 from lessons_loop.filter.inject import BLOCK_OPEN

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.eval.run_folder import RunFolder
+from lessons_loop.eval.runs.folder import RunFolder
 from lessons_loop.eval.trials import Arm, Trial
 from lessons_loop.filter.inject import BLOCK_OPEN
 from support.evaluating_runs import question_folder

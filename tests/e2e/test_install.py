@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lessons_loop.deploy.plugin_file import plugin_source
+from lessons_loop.deploy.webui.plugin_file import plugin_source
 from support.openwebui import MODEL, PASSWORD, PLUGIN, RATING_PLUGIN, VALVES, Server
 from support.provider import system_text
 
@@ -136,8 +136,8 @@ def test_anybody_elses_token_is_refused_in_one_line(bare: Server) -> None:
 
 
 def test_refused_plugin_says_where_the_reason_is(bare: Server) -> None:
-    from lessons_loop.deploy.install import install
-    from lessons_loop.deploy.openwebui_client import OpenWebUIError
+    from lessons_loop.deploy.webui.client import OpenWebUIError
+    from lessons_loop.deploy.webui.install import install
 
     broken = plugin_source() + "\nraise RuntimeError('no')\n"
     with pytest.raises(OpenWebUIError, match="its own log has the reason"):

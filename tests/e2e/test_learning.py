@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lessons_loop.deploy.browser import Browser, Turn
+from lessons_loop.deploy.webui.browser import Browser, Turn
 from support.openwebui import MODEL, PLUGIN, Server, eventually
 from support.teaching import COUNT, TOOL_ID, distil_widgets
 

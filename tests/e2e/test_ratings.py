@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lessons_loop.deploy.browser import Turn
-from lessons_loop.deploy.openwebui_client import OpenWebUI
+from lessons_loop.deploy.webui.browser import Turn
+from lessons_loop.deploy.webui.client import OpenWebUI
 from lessons_loop.filter.events import Rating
 from lessons_loop.filter.inject import reference
 from support.openwebui import MODEL, PLUGIN, RATING_PLUGIN, Server, eventually

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.deploy.browser import Turn
-from lessons_loop.deploy.demo_run import FIRST
-from lessons_loop.deploy.exchange import received_system
-from lessons_loop.deploy.openwebui_client import OpenWebUI
-from lessons_loop.deploy.server import ADMIN_EMAIL
+from lessons_loop.deploy.local.demo import FIRST
+from lessons_loop.deploy.webui.browser import Turn
+from lessons_loop.deploy.webui.client import OpenWebUI
+from lessons_loop.deploy.webui.exchange import received_system
+from lessons_loop.deploy.webui.server import ADMIN_EMAIL
 from lessons_loop.filter.inject import BLOCK_OPEN
 from support.openwebui import PLUGIN, RATING_PLUGIN, ask_in_page
 from support.processes import alive, soon

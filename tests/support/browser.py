@@ -10,7 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Locator, Page, Playwright, sync_playwright
 
-from lessons_loop.deploy.openwebui_client import OpenWebUI
+from lessons_loop.deploy.webui.client import OpenWebUI
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 NAMES = ("chromium", "chromium-browser", "google-chrome")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lessons_loop.eval.distilling import Distilled, LabelledExchange, distill_exchange
+from lessons_loop.eval.judgements.distilling import Distilled, LabelledExchange, distill_exchange
 from lessons_loop.filter.llm import ChatReply
 
 ROOT = Path(__file__).parents[2]

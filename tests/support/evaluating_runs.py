@@ -11,11 +11,11 @@ from pathlib import Path
 
 from lessons_loop.deploy.demo.practice_model import PracticeServer
 from lessons_loop.deploy.demo.practice_options import PracticeOptions
-from lessons_loop.deploy.eval_setup import DEMO_TOOLS
-from lessons_loop.eval.answer_judge import grade
+from lessons_loop.deploy.evaluation.setup import DEMO_TOOLS
+from lessons_loop.eval.grading.answer_judge import grade
 from lessons_loop.eval.question_set import EvalQuestion, QuestionSet
-from lessons_loop.eval.run_folder import RunFolder, identity
-from lessons_loop.eval.runner import RunPlan, run_trials
+from lessons_loop.eval.runs.folder import RunFolder, identity
+from lessons_loop.eval.runs.runner import RunPlan, run_trials
 from lessons_loop.eval.serving import serving
 from lessons_loop.eval.trials import Answer, Arm, Grade, Trial
 from support.commands import Done

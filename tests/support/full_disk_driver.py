@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lessons_loop.deploy.killing import end_state
+from lessons_loop.deploy.bench.killing import end_state
 
 LESSONS = [sys.executable, "-m", "lessons_loop.deploy.cli"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lessons_loop.eval.run_folder import RunFolder
+from lessons_loop.eval.runs.folder import RunFolder
 from lessons_loop.eval.trials import Answer, Arm, Grade, Trial
 
 MARKS = {"+": Grade.PASS, "-": Grade.FAIL, "?": Grade.UNJUDGED}

@@ -1,4 +1,4 @@
-"""Kill -9 at random moments, for tests: `lessons_loop.deploy.killing`, and commands to kill.
+"""Kill -9 at random moments, for tests: `lessons_loop.deploy.bench.killing`, and commands to kill.
 
     found = outcome_after_kills(make_store, command, kills=10, seed=1)
     assert found.differences == [] and found.kills >= 10
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lessons_loop.deploy.killing import (
+from lessons_loop.deploy.bench.killing import (
     KillReport,
     differences,
     end_state,

@@ -9,12 +9,17 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from lessons_loop.deploy.browser import Browser, Turn, open_browser
-from lessons_loop.deploy.install_ratings import install_ratings
-from lessons_loop.deploy.openwebui_client import OpenWebUI
-from lessons_loop.deploy.plugin_file import plugin_source
 from lessons_loop.deploy.processes import Child, free_port
-from lessons_loop.deploy.server import ADMIN_EMAIL, ServerSettings, start_server, wait_until_ready
+from lessons_loop.deploy.webui.browser import Browser, Turn, open_browser
+from lessons_loop.deploy.webui.client import OpenWebUI
+from lessons_loop.deploy.webui.install_ratings import install_ratings
+from lessons_loop.deploy.webui.plugin_file import plugin_source
+from lessons_loop.deploy.webui.server import (
+    ADMIN_EMAIL,
+    ServerSettings,
+    start_server,
+    wait_until_ready,
+)
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.filter.events import Rating, Usage
 from lessons_loop.filter.models import Candidate, Kind, Lesson, Record

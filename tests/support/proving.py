@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-from lessons_loop.eval.asking import Asking
-from lessons_loop.eval.prover import asking_of
-from lessons_loop.eval.setup import AgentSettings, JudgeSettings
+from lessons_loop.eval.proving.asking import Asking
+from lessons_loop.eval.proving.prover import asking_of
+from lessons_loop.eval.runs.setup import AgentSettings, JudgeSettings
 from lessons_loop.filter.embed import Purpose, fingerprint
 from lessons_loop.filter.models import Curated
 from lessons_loop.promote.proving import LessonSet, ProofCase

@@ -13,10 +13,10 @@ import yaml
 
 from lessons_loop.deploy.demo.practice_model import completion, reply_to, usage_of
 from lessons_loop.deploy.demo.practice_options import PracticeOptions
-from lessons_loop.eval.agent_http import HarnessAgent
-from lessons_loop.eval.agent_tools import load_tools
-from lessons_loop.eval.checks import grade_by_checks
-from lessons_loop.eval.packaged import evaluation_embedder
+from lessons_loop.eval.agent.http import HarnessAgent
+from lessons_loop.eval.agent.tools import load_tools
+from lessons_loop.eval.grading.checks import grade_by_checks
+from lessons_loop.eval.judgements.packaged import evaluation_embedder
 from lessons_loop.eval.question_set import EvalQuestion, questions_folder, read_question_set
 from lessons_loop.eval.shelf import Shelf
 from lessons_loop.eval.trials import Arm, Grade, trial_seed

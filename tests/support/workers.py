@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import requests
 
-from lessons_loop.deploy.bench_lessons import DOMAIN
-from lessons_loop.deploy.bench_load_stack import VALVES, WITH, LoadStack
-from lessons_loop.deploy.bench_load_users import counted_crates
-from lessons_loop.deploy.openwebui_client import OpenWebUI
-from lessons_loop.deploy.plugin_file import PLUGIN_ID, plugin_source
+from lessons_loop.deploy.bench.lessons import DOMAIN
+from lessons_loop.deploy.bench.load_stack import VALVES, WITH, LoadStack
+from lessons_loop.deploy.bench.load_users import counted_crates
+from lessons_loop.deploy.webui.client import OpenWebUI
+from lessons_loop.deploy.webui.plugin_file import PLUGIN_ID, plugin_source
 from lessons_loop.filter.inject import reference
 from lessons_loop.filter.store import collection_names
 from lessons_loop.filter.text import digest

@@ -1,0 +1,1 @@
+"""What a domain consists of and where it is weak: `lessons audit`."""

@@ -1,0 +1,1 @@
+"""Figures, each with the command that takes it: `make bench`, `make bench-load`."""

@@ -1,0 +1,1 @@
+"""`lessons doctor`: what is wrong with the loop's parts, and what helps."""

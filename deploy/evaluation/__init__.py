@@ -1,0 +1,1 @@
+"""`lessons eval run`, `demo` and `collapse`, in the harness or in an Open WebUI."""

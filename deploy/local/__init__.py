@@ -1,0 +1,1 @@
+"""A whole local installation: `lessons up` and `lessons demo`."""

@@ -1,0 +1,1 @@
+"""`lessons report`: growth, outcomes and decay as one page."""

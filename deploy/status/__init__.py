@@ -1,0 +1,1 @@
+"""`lessons status`: what a store holds and whether all is well."""

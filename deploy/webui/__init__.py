@@ -1,0 +1,1 @@
+"""Open WebUI from outside: its interface, its page, installing the plugins."""

@@ -1,0 +1,1 @@
+"""The collapse test: a loop with a deliberately bad distiller."""

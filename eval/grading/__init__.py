@@ -1,0 +1,1 @@
+"""Grade answers: deterministic checks, a judge, a person."""

@@ -1,0 +1,1 @@
+"""How good each judgement of the loop is, on files of labelled cases."""

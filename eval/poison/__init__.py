@@ -1,0 +1,1 @@
+"""Attacks on the loop itself, through the real filter and gate."""

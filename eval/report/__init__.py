@@ -1,0 +1,1 @@
+"""What a run came to: lines, JSON and one page."""

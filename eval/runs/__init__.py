@@ -1,0 +1,1 @@
+"""One evaluation run: asked, recorded, resumed, replayed."""

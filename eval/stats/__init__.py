@@ -1,0 +1,1 @@
+"""Does one arm beat another: lift, intervals, exact tests, verdicts."""
