@@ -95,7 +95,7 @@ def test_every_command_a_message_names_exists():
     sources = [
         p
         for part in ("filter", "promote", "seeds", "eval", "deploy")
-        for p in ROOT.glob(f"{part}/*.py")
+        for p in (ROOT / part).rglob("*.py")
     ]
     named = {name for p in sources for name in re.findall(r"`lessons ([a-z-]+)", p.read_text())}
     assert named and {name.replace("-", "_") for name in named} <= {

@@ -1,6 +1,6 @@
 """`make bench-load`: fifty open chats on three workers, with and without the plugin, and faults.
 
-    python -m lessons_loop.deploy.bench.load [--seconds 180] [--users 50] [--think 8] [--json FILE]
+    python -m lessons_loop.deploy.bench.load [--seconds 180] [--users 50] [--without] [--json FILE]
 
 Open WebUI with three workers, Chroma behind the policy proxy, a model that streams at a fixed
 pace and embeds in 10 ms, all on this machine. Each question is asked twice by the same person, on
@@ -29,7 +29,7 @@ from rich.table import Table
 
 from lessons_loop.deploy.bench.load_faults import Fault, Troubles
 from lessons_loop.deploy.bench.load_figures import CPU_MOST, Row
-from lessons_loop.deploy.bench.load_rows import Measured, Stretch, rows_of
+from lessons_loop.deploy.bench.load_rows import Measured, Stretch, memory_rows, rows_of
 from lessons_loop.deploy.bench.load_stack import LoadStack, load_stack
 from lessons_loop.deploy.bench.load_users import Crowd
 from lessons_loop.deploy.bench.load_watch import MemoryWatch, processors
@@ -51,6 +51,8 @@ class Plan(NamedTuple):
     think: float = 8.0
     """Mean seconds between an answer and the next question."""
     seed: int = 3
+    plugin: bool = True
+    """False: nobody but the probes chats with it, so that Open WebUI's own growth is seen."""
 
     @property
     def warm_up(self) -> float:
@@ -95,6 +97,7 @@ async def run_load(stack: LoadStack, stages: Stages, plan: Plan) -> Measured:
 async def _warmed_up(troubles: Troubles, stages: Stages, plan: Plan) -> None:
     """Let people chat until every worker has recalled; short of CPU they think longer."""
     crowd = troubles.crowd
+    crowd.plugin_too = plan.plugin
     warm = await _stretch(crowd, stages, "warming up", plan.warm_up)
     if warm.busy > CALM:
         crowd.think *= warm.busy / CALM
@@ -106,9 +109,10 @@ async def _stretches(crowd: Crowd, stages: Stages, plan: Plan) -> tuple[Stretch,
     """Hold chats without the plugin, then with and without it."""
     crowd.plugin_too = False
     alone = await _stretch(crowd, stages, "chats without the plugin", plan.alone)
-    crowd.plugin_too = True
-    await _stretch(crowd, stages, "the plugin joins in", plan.warm_up / 2)
-    compared = await _stretch(crowd, stages, "chats with and without it", plan.seconds)
+    crowd.plugin_too = plan.plugin
+    joined = "with and without it" if plan.plugin else "still without it"
+    await _stretch(crowd, stages, f"first chats {joined}", plan.warm_up / 2)
+    compared = await _stretch(crowd, stages, f"chats {joined}", plan.seconds)
     if compared.busy > CPU_MOST:
         stages.note(f"CPU {compared.busy:.0%}: the latency does not count, use a longer --think")
     return compared, alone
@@ -167,6 +171,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=plan.seconds, help="compared stretch")
     parser.add_argument("--users", type=int, default=plan.users, help="people with open chats")
     parser.add_argument("--think", type=float, default=plan.think, help="mean seconds they think")
+    parser.add_argument(
+        "--without", action="store_true", help="nobody uses the plugin: memory alone is told"
+    )
     parser.add_argument("--json", metavar="FILE", help="write the table there as JSON")
     return parser.parse_args()
 
@@ -177,7 +184,7 @@ def measured_rows(plan: Plan) -> list[Row]:
     stages.note(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the start")
     with tempfile.TemporaryDirectory() as folder, load_stack(Path(folder), stages) as stack:
         found = asyncio.run(run_load(stack, stages, plan))
-        return rows_of(found, stack)
+        return rows_of(found, stack) if plan.plugin else memory_rows(found)
 
 
 def main() -> int:
@@ -185,7 +192,7 @@ def main() -> int:
     args = arguments()
     quiet_libraries()
     try:
-        rows = measured_rows(Plan(args.seconds, args.users, args.think))
+        rows = measured_rows(Plan(args.seconds, args.users, args.think, plugin=not args.without))
     except LessonsError as error:
         print(f"bench-load: {error}", file=sys.stderr)
         return 1

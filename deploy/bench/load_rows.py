@@ -119,15 +119,18 @@ def back_row(name: str, seconds: float) -> Row:
 def memory_rows(found: Measured) -> list[Row]:
     """Return how the workers grew: without the plugin, with it, while Chroma and nginx were away.
 
-    Another version of the plugin is compiled beside the old one: that is told apart.
+    Told apart, without a limit: another version of the plugin is compiled beside the old one, and
+    the workers that are left take over a dead one's chats (see `--without` for what that costs).
     """
     alone, with_it = found.alone, found.compared
     replaced = next(fault for fault in found.faults if fault.name == REPLACED)
+    killed = next(fault for fault in found.faults if fault.pid)
     spans = (
         ("a worker grew, without the plugin", alone.began, alone.ended, 0.0),
         ("a worker grew, with it", with_it.began, with_it.ended, GROWTH_MOST_MB),
         ("a worker grew, with it, first faults too", with_it.began, replaced.began, GROWTH_MOST_MB),
         ("a worker grew with a new plugin", replaced.began, replaced.ended, 0.0),
+        ("a worker that is left grew", killed.began, found.watch.looks[-1].at, 0.0),
     )
     return [
         growth_row(name, found.watch.growth(began, ended), ended - began, most)
