@@ -31,6 +31,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 from lessons_loop.filter.errors import StoreDamaged, StoreError, StoreLocked
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Candidate, Record
+from lessons_loop.filter.staging_made import staging_collection
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -282,9 +283,7 @@ def append_records(client: Any, name: str, records: Sequence[Record]) -> None:
     """Add rows to a staging collection and read their ids back; raise StoreError."""
     ids = [record.id for record in records]
     try:
-        collection = client.get_or_create_collection(
-            name, configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
-        )
+        collection = staging_collection(client, name)
         collection.add(
             ids=ids,
             documents=[record.document for record in records],

@@ -5,7 +5,7 @@ Whatever lies there may be forged: a row that cannot be read is counted, never a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -27,13 +27,11 @@ from lessons_loop.promote.rows import (
     read_rows,
     write_rows,
 )
+from lessons_loop.promote.staging_made import make_staging
 
 EVENT_TYPES: dict[str, type[EventRecord]] = {one.kind: one for one in (Usage, Rating, Tally)}
 
-NEIGHBOURS = 4
-"""Nobody searches staging, and Chroma keeps a deleted row's place: 60 bytes each instead of 150."""
 DROP_FROM = 500
-FIRST = "first"
 ROW_LIMIT = 256 * 1024
 """Characters of a row; ours have 10,000 at most."""
 Found = TypeVar("Found")
@@ -110,7 +108,7 @@ def delete_staged(
                 continue
             if isinstance(place, FolderStore) and _are_all(collection, ids):
                 client.delete_collection(name)
-                _create(client, name, collection.metadata)
+                make_staging(client, name, collection.metadata)
             else:
                 delete_rows(collection, ids)
 
@@ -163,24 +161,7 @@ def ensure_staging(place: StagingPlace, domain: str, schema: int = SCHEMA) -> No
     with place.staging(create=True) as client:
         for name in (names["candidates"], names["events"]):
             if client is not None and find_collection(client, name) is None:
-                _create(client, name, {MARK_FIELD: schema})
-
-
-def _create(client: Any, name: str, metadata: Mapping[str, Any] | None) -> None:
-    """Create a staging collection, its index as small as it goes.
-
-    The first row settles its dimension for good: by a forger's, no row of ours would go in.
-    """
-    with chroma_errors(name):
-        made = client.create_collection(
-            name,
-            configuration={"hnsw": {"space": "cosine", "max_neighbors": NEIGHBOURS}},
-            metadata=dict(metadata) if metadata else None,
-            embedding_function=None,
-        )
-        first = {"documents": [FIRST], "metadatas": [{"type": FIRST}]}
-        made.upsert(ids=[FIRST], embeddings=[STAGING_VECTOR], **first)
-        made.delete(ids=[FIRST])
+                make_staging(client, name, {MARK_FIELD: schema})
 
 
 def _read_staging(place: StagingPlace, *names: str) -> list[list[Record]]:

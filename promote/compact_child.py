@@ -15,7 +15,8 @@ from typing import Any
 from lessons_loop.filter.models import Record
 from lessons_loop.filter.store import open_embedded
 from lessons_loop.promote.child import child_main
-from lessons_loop.promote.rows import Row, get_page, pack, space_of, write_rows
+from lessons_loop.promote.rows import Row, create_cosine, get_page, pack, space_of, write_rows
+from lessons_loop.promote.staging_made import is_staging, make_staging
 
 PAGE_ROWS = 500
 
@@ -70,12 +71,10 @@ def fill(folder: Path, source: Path) -> None:
 
 
 def _made(client: Any, head: dict[str, Any]) -> Any:
-    return client.create_collection(
-        head["name"],
-        configuration={"hnsw": {"space": head["space"]}},
-        metadata=head["metadata"],
-        embedding_function=None,
-    )
+    name, metadata = head["name"], head["metadata"]
+    if is_staging(name):
+        return make_staging(client, name, metadata)
+    return create_cosine(client, name, metadata, head["space"])
 
 
 def _store(collection: Any, rows: Sequence[Row]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lessons_loop.filter.errors import StoreDamaged, StoreError
-from lessons_loop.filter.models import Record
+from lessons_loop.filter.models import Metadata, Record
 from lessons_loop.filter.store import (
     APPEND_BATCH,
     StorePaths,
@@ -27,6 +27,7 @@ from lessons_loop.promote.child import run_child
 from lessons_loop.promote.clock import stamp, utc_now
 from lessons_loop.promote.files import file_errors
 from lessons_loop.promote.lock import gate_lock
+from lessons_loop.promote.staging_made import make_staging
 
 CHILD_SECONDS = 60.0
 """A torn index may also hang its reader for ever."""
@@ -156,15 +157,21 @@ def _finish_swap(paths: StorePaths) -> None:
 
 
 def _fill(folder: Path, dump: Path) -> int:
+    made: dict[str, Metadata | None] = {}
     batches: dict[str, list[Record]] = {}
     with dump.open(encoding="utf-8") as lines:
         for line in lines:
             name, *fields = json.loads(line)
-            batches.setdefault(name, []).append(Record(*fields))
+            if name not in made:
+                (made[name],) = fields
+            else:
+                batches.setdefault(name, []).append(Record(*fields))
     folder.mkdir(mode=0o700)
     client = open_embedded(folder)
     try:
-        for name, records in batches.items():
+        for name, metadata in made.items():
+            make_staging(client, name, metadata)
+            records = batches.get(name, [])
             for start in range(0, len(records), APPEND_BATCH):
                 append_records(client, name, records[start : start + APPEND_BATCH])
     finally:

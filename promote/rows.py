@@ -143,12 +143,14 @@ def find_collection(client: ClientAPI, name: str) -> Any | None:
             return None
 
 
-def create_cosine(client: ClientAPI, name: str, metadata: Mapping[str, Any] | None = None) -> Any:
-    """Create a collection of our own: cosine, no embedding function."""
+def create_cosine(
+    client: ClientAPI, name: str, metadata: Mapping[str, Any] | None = None, space: str = "cosine"
+) -> Any:
+    """Create a collection of our own: cosine (a copy: what the original is), no function."""
     with chroma_errors(name):
         return client.create_collection(
             name,
-            configuration={"hnsw": {"space": "cosine"}},
+            configuration={"hnsw": {"space": space}},
             metadata=dict(metadata) if metadata else None,
             embedding_function=None,
         )

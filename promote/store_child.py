@@ -1,7 +1,8 @@
 """Read a staging folder in a process that may die of it; run by `repair`, never by hand.
 
 check FOLDER        exit 0 when every collection reads, queries and takes a row (staging)
-dump FOLDER FILE    write every row as JSON lines; works on a copy without index files
+dump FOLDER FILE    write every collection, then its rows as JSON lines; works on a copy
+                    without index files
 """
 
 from __future__ import annotations
@@ -74,10 +75,13 @@ def dump(folder: Path, target: Path) -> None:
         client = open_embedded(copy)
         with target.open("w", encoding="utf-8") as file:
             for collection in client.list_collections():
-                for page in read_rows(collection):
-                    for row in zip(*page, strict=True):
-                        if row[0] != PROBE:
-                            file.write(json.dumps([collection.name, *row]) + "\n")
+                file.write(json.dumps([collection.name, collection.metadata]) + "\n")
+                file.writelines(
+                    json.dumps([collection.name, *row]) + "\n"
+                    for page in read_rows(collection)
+                    for row in zip(*page, strict=True)
+                    if row[0] != PROBE
+                )
         client.close()  # type: ignore[attr-defined]
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from lessons_loop.filter.errors import StoreDamaged
 from lessons_loop.filter.events import Usage
+from lessons_loop.filter.staging_made import STAGING_NEIGHBOURS
 from lessons_loop.filter.store import StorePaths, append_records, collection_names
 from lessons_loop.promote.candidates import (
-    NEIGHBOURS,
     bounded,
     delete_staged,
     ensure_staging,
@@ -210,4 +210,4 @@ def test_staging_has_a_small_index(root: Path, kind: str) -> None:
         ensure_staging(located(root), "sql")
     with raw_client(root, "staging") as client:
         found = client.get_collection(collection_names("sql")[kind], embedding_function=None)
-        assert found.configuration_json["hnsw"]["max_neighbors"] == NEIGHBOURS
+        assert found.configuration_json["hnsw"]["max_neighbors"] == STAGING_NEIGHBOURS
