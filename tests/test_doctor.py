@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -302,6 +303,8 @@ def test_no_embedder_names_the_stores_model() -> None:
     stored = {"sql": fingerprint(HashEmbedder(name="openai:bge"))}
     (finding,) = embedding_findings(stored, Answer(None), "s")
     assert finding.level is Level.WARNING and "openai:bge" in finding.text
+    for typed in ("export LESSONS_EMBEDDING=openai:MODEL@URL", "export LESSONS_EMBEDDING=minilm:"):
+        assert re.search(rf"{typed}( |$)", finding.remedy)
 
 
 @pytest.mark.parametrize(

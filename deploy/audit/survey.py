@@ -23,6 +23,7 @@ from lessons_loop.filter.recall_index import build_index
 from lessons_loop.filter.server_shelf import CuratedServer
 from lessons_loop.filter.shelves import PublishedFolder
 from lessons_loop.promote.clock import parse_iso
+from lessons_loop.promote.embedding_forms import NO_EMBEDDER
 from lessons_loop.promote.gathering import Progress, no_progress
 from lessons_loop.promote.records import Archived
 from lessons_loop.promote.server_place import ServerStore
@@ -246,9 +247,7 @@ def add_unreached(
         return
     index = build_index([shown])
     if embed is None and index.dimension:
-        found.notes.append(
-            "no embedder: reach is judged by words alone; set LESSONS_EMBEDDING for the real one"
-        )
+        found.notes.append(f"{NO_EMBEDDER}; until then reach is judged by words alone")
     found.unreached = [as_unreached(one) for one in unreached(index, embed, limits, progress)]
 
 
