@@ -7,7 +7,7 @@ skipped and counted. Dry runs and runs without a mode write none: they write not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -141,12 +141,13 @@ def append_run(state: Path, line: RunLine) -> None:
         add(line.model_dump_json().encode())
 
 
-def read_runs(state: Path, domain: str = "", last: int | None = None) -> RunLines:
-    """Return the (last) lines, of one domain if one is named; no file is none.
+def read_runs(state: Path, domain: str | Collection[str] = "", last: int | None = None) -> RunLines:
+    """Return the (last) lines, of one or several domains if any is named; no file is none.
 
     Raises StoreError where the file is there and cannot be read.
     """
     path = state / NAME
+    wanted = {domain} - {""} if isinstance(domain, str) else {*domain}
     with file_errors(path):
         raw = path.read_bytes().split(b"\n") if path.exists() else []
     found = RunLines()
@@ -160,7 +161,7 @@ def read_runs(state: Path, domain: str = "", last: int | None = None) -> RunLine
         except ValidationError:
             found.unreadable += 1
             continue
-        if domain in ("", line.domain):
+        if not wanted or line.domain in wanted:
             found.append(line)
     found.reverse()
     return found

@@ -19,6 +19,7 @@ from lessons_loop.deploy.status.whole import read_status
 from lessons_loop.filter.store import StorePaths, ensure_salt
 from lessons_loop.promote.records import Action, Change
 from lessons_loop.promote.runs import Outcomes, RunLine, append_run
+from lessons_loop.promote.session import open_gate
 from support.commands import run_here
 from support.gate import (
     HUMAN,
@@ -30,6 +31,7 @@ from support.gate import (
     on_server,
     promotion,
     server_url,
+    settings,
     stage,
 )
 
@@ -229,3 +231,29 @@ def test_sparkline_shows_none_and_most() -> None:
 )
 def test_setting_names_a_model(setting: str, model: str) -> None:
     assert label_of(setting) == model
+
+
+def test_a_domain_is_told_its_own_runs(root: Path) -> None:
+    """Of three domains each one's ledger lines, runs and errors are its own, on both ways."""
+    for name in ("law", "sql", "ops"):
+        with open_gate(settings(root, domain=name), run=f"made-{name}") as session:
+            session.apply(promotion(session, candidate(domain=name)))
+        append_run(root / "state", RunLine(run=f"r-{name}", domain=name, mode="auto"))
+    append_run(root / "state", RunLine(run="r-bad", domain="ops", mode="auto", error="no model"))
+    store, state = store_and_state(root)
+    for names, last in ((["law"], "law"), (["law", "sql"], "sql"), ([], "ops")):
+        for found in (quick_status(store, state, names), read_status(store, state, names)):
+            assert found is not None and found.last_run.endswith(f"made-{last}")
+            assert {one.domain for one in found.runs} == set(names or ("law", "sql", "ops"))
+            assert any("no model" in note for note in found.notes) is (not names)
+
+
+def test_run_without_a_decision_is_the_last_one(used: Path) -> None:
+    before = quick(used).last_run
+    known = {"domain": "sql", "mode": "auto"}
+    late = "2999-01-0{}T00:00:00Z"
+    append_run(used / "state", RunLine(run="idle", ended=late.format(1), **known))
+    append_run(used / "state", RunLine(run="p", ended=late.format(2), preview=True, **known))
+    append_run(used / "state", RunLine(run="e", ended=late.format(3), error="no model", **known))
+    assert quick(used).last_run == f"{late.format(1)} idle" > before
+    assert read_status(*store_and_state(used), []).last_run == quick(used).last_run

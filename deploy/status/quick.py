@@ -44,8 +44,8 @@ def quick_status(store: str, state: Path | None, domains: Sequence[str]) -> Stor
     found = StoreStatus(place.title, [], *spool_of(place))
     for name in names:
         add_domain(found, place, summaries[name])
-    add_ledger(found, place.state, [summaries[name] for name in names])
-    add_operations(found, place.state, os.environ)
+    add_ledger(found, place.state, [summaries[name] for name in names], domains)
+    add_operations(found, place.state, os.environ, domains)
     add_salt(found, place)
     found.hidden += hidden_lessons(found, [summaries[name] for name in names])
     found.notes += other_setting([summaries[name] for name in names], os.environ)

@@ -32,8 +32,13 @@ class Tail(NamedTuple):
     """Whether the last line has no end: a crash came before it was acknowledged."""
 
 
-def add_ledger(found: StoreStatus, state: Path, summaries: Sequence[Summary]) -> None:
-    """Verify the ledger's tail and hold it against what curated was last written with."""
+def add_ledger(
+    found: StoreStatus, state: Path, summaries: Sequence[Summary], domains: Sequence[str]
+) -> None:
+    """Verify the ledger's tail and hold it against what curated was last written with.
+
+    The last run is that of the domains named; of any where none is.
+    """
     try:
         tail = read_tail(state / "ledger.jsonl")
     except OSError as error:
@@ -45,8 +50,7 @@ def add_ledger(found: StoreStatus, state: Path, summaries: Sequence[Summary]) ->
     found.ledger_verified = not problems
     if tail.torn:
         found.notes.append("the ledger's last line has no end: the next run of the gate mends it")
-    if tail.entries:
-        found.last_run = f"{tail.entries[-1].at} {tail.entries[-1].run}"
+    add_last_run(found, [one for one in tail.entries if not domains or one.domain in domains])
     for one in summaries:
         last = max((entry.n for entry in tail.entries if entry.domain == one.domain), default=0)
         if last > one.head_n and not problems:
@@ -102,16 +106,27 @@ def head_problems(tail: Tail, summary: Summary) -> list[str]:
     return []
 
 
-def add_operations(found: StoreStatus, state: Path, environ: Mapping[str, str]) -> None:
-    """Add the last runs, the pause in force and whether unattended runs are confirmed."""
+def add_last_run(found: StoreStatus, entries: Sequence[LedgerEntry]) -> None:
+    """Let the newest of these lines be the last run where none is newer."""
+    if entries:
+        found.last_run = max(found.last_run, f"{entries[-1].at} {entries[-1].run}")
+
+
+def add_operations(
+    found: StoreStatus, state: Path, environ: Mapping[str, str], domains: Sequence[str]
+) -> None:
+    """Add the last runs of the domains named, of all where none is, and what holds them back."""
     pause = read_pause(state, environ)
     found.pause = pause.told if pause else ""
     try:
-        runs = read_runs(state, last=RUNS)
+        runs = read_runs(state, domains, last=RUNS)
     except LessonsError as error:
         found.problems.append(str(error))
         return
     found.runs = list(runs)
+    whole = [line for line in runs if not (line.preview or line.paused or line.error)]
+    if whole and whole[-1].run not in found.last_run:  # one that found nothing to decide
+        found.last_run = max(found.last_run, f"{whole[-1].ended} {whole[-1].run}")
     if runs.unreadable:
         found.notes.append(f"{runs.unreadable} lines of runs.jsonl cannot be read")
     unattended = [line for line in runs if line.preview]

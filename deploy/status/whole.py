@@ -9,7 +9,7 @@ from pathlib import Path
 from lessons_loop.deploy.status.facts import DomainStatus, Hidden, StoreStatus
 from lessons_loop.deploy.status.hidden import hidden_lessons, other_setting
 from lessons_loop.deploy.status.quick import salt_lost
-from lessons_loop.deploy.status.runs import add_operations, ranked
+from lessons_loop.deploy.status.runs import add_last_run, add_operations, ranked
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.published import read_published
 from lessons_loop.filter.server import ServerAddress
@@ -57,13 +57,15 @@ def read_status(store: str, state: Path | None, domains: Sequence[str]) -> Store
             found.problems.append(f"{name}: {error}")
     if not paths.salt.is_file() and not os.environ.get("LESSONS_SALT", "").strip():
         found.problems.append(salt_lost(paths))
-    return finished(found, locate(store, state).state, summaries)
+    return finished(found, locate(store, state).state, summaries, domains)
 
 
-def finished(found: StoreStatus, state: Path, summaries: Sequence[Summary]) -> StoreStatus:
+def finished(
+    found: StoreStatus, state: Path, summaries: Sequence[Summary], domains: Sequence[str]
+) -> StoreStatus:
     """Add what the state directory tells, and what is hidden."""
     found.checked = True
-    add_operations(found, state, os.environ)
+    add_operations(found, state, os.environ, domains)
     found.hidden += hidden_lessons(found, summaries)
     found.notes += other_setting(summaries, os.environ)
     found.tell_schema()
@@ -98,7 +100,7 @@ def read_server_status(store: str, state: Path | None, domains: Sequence[str]) -
                 f"{name}: the floors are older than the lessons:"
                 f" run `lessons publish --domain {name}`"
             )
-    return finished(found, place.state, summaries)
+    return finished(found, place.state, summaries, domains)
 
 
 def read_published_part(paths: StorePaths, domain: DomainStatus, problems: list[str]) -> None:
@@ -153,8 +155,7 @@ def read_ledger_part(session: GateSession, found: StoreStatus) -> None:
     found.ledger_lines = found.ledger_checked = len(entries)
     found.ledger_verified = not problems
     found.problems += [f"ledger: {problem}" for problem in first_few(problems)]
-    if entries:
-        found.last_run = f"{entries[-1].at} {entries[-1].run}"
+    add_last_run(found, [entry for entry in entries if entry.domain == session.domain])
 
 
 def lost_vectors(session: GateSession) -> list[Hidden]:
