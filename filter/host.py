@@ -1,4 +1,4 @@
-"""What the filter asks of Open WebUI: its embedding engine and its models.
+"""What the filter asks of Open WebUI: its embedding engine, its models, saved chats.
 
 Covered: Open WebUI 0.12.4. A changed name is one EmbedError or ModelError.
 """
@@ -6,9 +6,9 @@ Covered: Open WebUI 0.12.4. A changed name is one EmbedError or ModelError.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from lessons_loop.filter.embed import (
     FINGERPRINT_SENTENCES,
@@ -161,3 +161,62 @@ async def ask_host_model(
         status = getattr(answer, "status_code", "")
         raise ModelError(f"model {model} answered with an error {status}".rstrip())
     return reply_from_completion(answer)
+
+
+class StoredAnswer(NamedTuple):
+    """An answer of a saved chat, as Open WebUI has it now."""
+
+    messages: tuple[Any, ...]
+    """The branch from the chat's first message to this one, as an outlet gets it."""
+    user: str
+    model: str
+    """Id of the chat model, empty where it is not kept."""
+
+
+class AnswerSource(Protocol):
+    """Where unfinished answers and the wishes of today are read."""
+
+    async def answer(self, chat: str, message: str) -> StoredAnswer | None:
+        """Return an answer, None where it is there no more."""
+
+    async def valves(self, plugin: str) -> Mapping[str, Any] | None:
+        """Return a function's valves as set now, None where it is not active."""
+
+    async def own_valves(self, plugin: str, user: str) -> Mapping[str, Any]:
+        """Return a user's own valves of it."""
+
+
+class HostAnswers:
+    """The saved chats of the Open WebUI in this process; satisfies AnswerSource."""
+
+    async def answer(self, chat: str, message: str) -> StoredAnswer | None:
+        """Read what `outlet_filter_handler` reads, in the same shape."""
+        chats = host_module("open_webui.models.chats").Chats
+        misc = host_module("open_webui.utils.misc")
+        row = await chats.get_chat_by_id(chat)
+        found = await chats.get_messages_map_by_chat_id(chat) if row else None
+        branch = misc.get_message_list(found or {}, message)
+        if row is None or not branch:
+            return None
+        told = tuple(outlet_message(m, misc.get_output_text) for m in branch)
+        return StoredAnswer(told, str(row.user_id), str(branch[-1].get("model") or ""))
+
+    async def valves(self, plugin: str) -> Mapping[str, Any] | None:
+        """Read them; the instance's own are as of the last chat in this process."""
+        functions = host_module("open_webui.models.functions").Functions
+        function = await functions.get_function_by_id(plugin)
+        if function is None or not function.is_active:
+            return None
+        return await functions.get_function_valves_by_id(plugin) or {}
+
+    async def own_valves(self, plugin: str, user: str) -> Mapping[str, Any]:
+        """Read them."""
+        functions = host_module("open_webui.models.functions").Functions
+        return await functions.get_user_valves_by_id_and_user_id(plugin, user) or {}
+
+
+def outlet_message(message: Mapping[str, Any], text_of: Callable[[Any], str]) -> dict[str, Any]:
+    """Return a stored message as the outlet gets it, without what we do not read."""
+    kept = {name: message[name] for name in ("output", "sources") if message.get(name)}
+    content = message.get("content") or text_of(message.get("output"))
+    return {"id": message.get("id"), "role": message.get("role"), "content": content} | kept

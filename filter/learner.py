@@ -12,22 +12,24 @@ import os
 import secrets
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
 
 from lessons_loop.filter.alerts import Alerts, lessons_log
+from lessons_loop.filter.answer import Exchange, private, read_and_check, refusal
 from lessons_loop.filter.attempts import Attempts
-from lessons_loop.filter.distill import Origin, distill, skip_reason
+from lessons_loop.filter.distill import Origin, distill
 from lessons_loop.filter.errors import ModelError, StoreError, StoreUnreachable
 from lessons_loop.filter.events import Usage, tally_of
 from lessons_loop.filter.host import ask_host_model, host_model_id
 from lessons_loop.filter.llm import ChatReply, HttpModel
+from lessons_loop.filter.models import Candidate
 from lessons_loop.filter.seal import sealed
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import ensure_salt
 from lessons_loop.filter.text import digest, scrub, shorten, user_reference
 from lessons_loop.filter.tools_end import how_tools_ended
-from lessons_loop.filter.transcript import Turn, read_transcript
+from lessons_loop.filter.underway import Noted, Underway, row_of
+from lessons_loop.filter.unfinished import Unfinished
 from lessons_loop.filter.valves import LessonsValves
 from lessons_loop.filter.worker import Pause, Seen, Worker, in_daemon_thread
 
@@ -40,30 +42,15 @@ TALLY_SECONDS = 600.0
 NOTE_LIMIT = 200
 
 
-class Exchange(NamedTuple):
-    """One finished answer, as the outlet saw it."""
-
-    messages: tuple[Any, ...]
-    chat: str
-    message: str
-    user: str
-    chat_model: str
-    finish_reason: str | None
-    recalled: Mapping[str, Sequence[str]]
-    """Keys of the lessons injected, by domain."""
-    injected: tuple[str, ...]
-    """Texts of the lessons injected."""
-    internal: bool
-    app: Any
-
-
 class Learner:
     """Turns exchanges into spooled events and candidates."""
 
     def __init__(self, spool: Spool, worker: Worker, alerts: Alerts) -> None:
         self.spool, self.worker, self.alerts = spool, worker, alerts
         self.seen = Seen()
-        self.attempts = Attempts(spool.paths.root / "attempts.sqlite", alerts)
+        register = spool.paths.root / "attempts.sqlite"
+        self.attempts = Attempts(register, alerts)
+        self.underway = Underway(Unfinished(register, secrets.token_hex(8)), alerts)
         self.counts: Counter[str] = Counter()
         self._salt: bytes | None = None
         self._draining = False
@@ -72,20 +59,62 @@ class Learner:
         self._told: Counter[str] = Counter()
         self._next_tally = time.monotonic() + TALLY_SECONDS
 
-    def offer(self, exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> None:
-        """Queue what this exchange gives; cheap, called on the event loop."""
+    def offer(
+        self, exchange: Exchange, valves: LessonsValves, *, contribute: bool, plugin: str = ""
+    ) -> None:
+        """Queue what this exchange gives; cheap, called on the event loop.
+
+        With the `plugin`'s id an answer of a saved chat is noted as under way meanwhile.
+        """
         self.domain = next(iter(valves.domain_names()), "")
         if reason := private(exchange, valves, contribute=contribute):
-            self._count(f"skipped:{reason}", valves)
+            self.count(f"skipped:{reason}", valves)
             return
         if exchange.recalled and self.seen.first(f"used {exchange.message}"):
             self.worker.submit(lambda: self._note_usage(exchange))
         if reason := refusal(exchange, valves):  # no attempt: a broken answer may be continued
-            self._count(f"skipped:{reason}", valves)
+            self.count(f"skipped:{reason}", valves)
         elif not self.seen.first(exchange.message):
-            self._count("skipped:seen", valves)
+            self.count("skipped:seen", valves)
         else:
-            self.worker.submit(lambda: self._distill(exchange, valves))
+            self._queue(exchange, valves, plugin)
+
+    def _queue(self, exchange: Exchange, valves: LessonsValves, plugin: str) -> None:
+        noted = self._note(exchange, valves, plugin)
+
+        def dropped() -> None:
+            if noted is None:
+                self.count("lost:queue-full", valves)
+            else:
+                noted.add_done_callback(lambda _: self.underway.stand_back(exchange.message))
+
+        self.worker.submit(lambda: self._learn_noted(exchange, valves, noted), dropped)
+
+    def _note(
+        self, exchange: Exchange, valves: LessonsValves, plugin: str
+    ) -> asyncio.Future[Noted] | None:
+        """Note an answer that can be read again: of a saved chat, its lessons all known by key."""
+        if not (plugin and exchange.chat and len(exchange.shown) == len(exchange.injected)):
+            return None
+        domain = valves.domain_names()[0]
+        return self.underway.note(lambda: row_of(exchange, plugin, domain, self.reference))
+
+    async def _learn_noted(
+        self, exchange: Exchange, valves: LessonsValves, noted: asyncio.Future[Noted] | None
+    ) -> None:
+        if noted is not None and await noted is Noted.BEFORE:
+            self.count("skipped:seen", valves)
+        else:
+            await self.learn(exchange, valves)
+
+    async def learn(self, exchange: Exchange, valves: LessonsValves) -> None:
+        """Distill an answer; it is under way no longer, unless the server ends meanwhile."""
+        try:
+            await self._distill(exchange, valves)
+        except Exception:
+            await self.underway.close(exchange.message)
+            raise
+        await self.underway.close(exchange.message)
 
     async def drain(self) -> None:
         """Move the spool's oldest records into staging unless that is under way.
@@ -133,8 +162,8 @@ class Learner:
             usage = Usage(
                 keys=tuple(keys),
                 message_ref=digest("message", exchange.message),
-                user_ref=self._ref(exchange.user),
-                chat_ref=self._ref(exchange.chat),
+                user_ref=self.reference(exchange.user),
+                chat_ref=self.reference(exchange.chat),
                 at=utc_stamp(),
                 model=shorten(scrub(exchange.chat_model), NOTE_LIMIT),
                 outcome=shorten(scrub(finish), NOTE_LIMIT) or "broken",
@@ -146,13 +175,14 @@ class Learner:
         turns, reason = await asyncio.to_thread(read_and_check, exchange, valves)
         caps = (valves.distill_daily_cap, valves.distill_user_daily_cap)
         who = (exchange.message, exchange.user)
-        if reason := reason or await self.attempts.refused(*who, *caps):
-            self._count(f"skipped:{reason}", valves)
+        owner = self.underway.owner_of(exchange.message)
+        if reason := reason or await self.attempts.refused(*who, *caps, owner):
+            self.count("lost:given-up" if reason == "given-up" else f"skipped:{reason}", valves)
             return
         try:
             model = await model_name(exchange, valves)
         except ModelError as error:
-            self._count("endpoint-failed", valves)
+            self.count("endpoint-failed", valves)
             self.alerts.warn("distilling", str(error))
             return
         origin = await asyncio.to_thread(self._origin, exchange, valves, model)
@@ -166,17 +196,24 @@ class Learner:
             injected=exchange.injected,
         )
         for name, number in outcome.counts.items():
-            self._count(name, valves, number)
+            self.count(name, valves, number)
         if outcome.warning:
             self.alerts.warn("distilling", outcome.warning)
         else:
             self.alerts.clear("distilling")
         if outcome.candidates:
             await asyncio.to_thread(
-                self._spooled,
-                lambda: self.spool.append_candidates(sealed(self._key(), outcome.candidates)),
+                self._spooled, lambda: self._append_candidates(exchange, outcome.candidates)
             )
             self.worker.spawn(self.drain)
+
+    def _append_candidates(self, exchange: Exchange, found: Sequence[Candidate]) -> None:
+        """Append unless another worker took the answer up meanwhile, or it was forgotten."""
+        if not self.underway.still_ours(exchange.message):
+            self.counts["lost:taken"] += 1
+            return
+        self.spool.append_candidates(sealed(self._key(), found))
+        self.underway.close_now(exchange.message)  # at once: a kill here would ask twice
 
     def _origin(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin | None:
         made: list[Origin] = []
@@ -187,8 +224,8 @@ class Learner:
         return Origin(
             domain=valves.domain_names()[0],
             message_ref=digest("message", exchange.message),
-            chat_ref=self._ref(exchange.chat),
-            user_ref=self._ref(exchange.user),
+            chat_ref=self.reference(exchange.chat),
+            user_ref=self.reference(exchange.user),
             at=utc_stamp(),
             model=model,
         )
@@ -213,7 +250,8 @@ class Learner:
 
         return ask
 
-    def _ref(self, identity: str) -> str:
+    def reference(self, identity: str) -> str:
+        """Return what stands for a user or a chat in rows; may read the salt."""
         return user_reference(self._key(), identity) if identity else ""
 
     def _key(self) -> bytes:
@@ -229,50 +267,11 @@ class Learner:
             self.counts["lost:spool"] += 1
             self.alerts.warn("the spool", f"{error}; nothing is learned meanwhile")
 
-    def _count(self, name: str, valves: LessonsValves, number: int = 1) -> None:
+    def count(self, name: str, valves: LessonsValves, number: int = 1) -> None:
+        """Count what became of an answer."""
         self.counts[name] += number
         if valves.debug:
             lessons_log.info("distill: %s", name)
-
-
-def private(exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> str | None:
-    """Return why this exchange leaves nothing behind at all, not even a usage event.
-
-    A prefix with a colon marks every chat that is not saved (`temporary:`, `local:`, `channel:`).
-    """
-    if not contribute:
-        return "opted-out"
-    if exchange.internal or ":" in exchange.chat:
-        return "private"
-    if not exchange.chat and not valves.distill_api_chats:
-        return "api-chat"
-    if not exchange.message or not exchange.messages:
-        return "no-answer"
-    return None
-
-
-def refusal(exchange: Exchange, valves: LessonsValves) -> str | None:
-    """Return why this exchange is not even queued for distilling, by flags alone."""
-    if not valves.distill_enabled or valves.distill_max_lessons == 0:
-        return "off"
-    if not valves.domain_names():
-        return "no-domain"
-    if not exchange.finish_reason:
-        return "broken-answer"
-    return None
-
-
-def read_and_check(
-    exchange: Exchange, valves: LessonsValves
-) -> tuple[tuple[Turn, ...], str | None]:
-    """Return the turns, and why no model is asked about them: blocking (5,000 messages: 3 s)."""
-    turns = read_transcript(exchange.messages)
-    reason = skip_reason(
-        turns,
-        finish_reason=exchange.finish_reason,
-        min_reply_chars=valves.distill_min_reply_chars,
-    )
-    return turns, reason
 
 
 async def model_name(exchange: Exchange, valves: LessonsValves) -> str:

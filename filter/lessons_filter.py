@@ -16,14 +16,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from lessons_loop.filter.alerts import Alerts, lessons_log
+from lessons_loop.filter.answer import CARRIER, read_exchange
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.inject import block, has_block, inject, reference
-from lessons_loop.filter.learner import Exchange, Learner
+from lessons_loop.filter.learner import Learner
 from lessons_loop.filter.models import Curated
 from lessons_loop.filter.place import store_folder, store_setting
 from lessons_loop.filter.question import only_thanks, read_question
 from lessons_loop.filter.reader import CuratedReader, keep_refreshed
 from lessons_loop.filter.recaller import Limits, Recaller
+from lessons_loop.filter.resume import Resumption
 from lessons_loop.filter.server import is_server, parse_server, server_token
 from lessons_loop.filter.server_shelf import CuratedServer
 from lessons_loop.filter.server_staging import ServerStaging
@@ -35,8 +37,6 @@ from lessons_loop.filter.transcript import SOURCE_MARK
 from lessons_loop.filter.valves import LessonsUserValves, LessonsValves
 from lessons_loop.filter.worker import Worker, in_daemon_thread
 
-CARRIER = "lessons_loop"
-"""Key in `__metadata__`, the one object inlet, request and outlet of an answer share."""
 RECALL_SECONDS_LIMIT = 30.0
 """Longest time recall may hold a chat back, whatever the valve says."""
 LESSONS_LIMIT = 64
@@ -60,6 +60,11 @@ class LessonsBackend:
         self.recaller = Recaller(self.reader, alerts)
         self.spool = Spool(paths, staging)
         self.learner = Learner(self.spool, worker, alerts)
+        self.resumption = Resumption(self.learner, self.reader, self.fits)
+
+    def fits(self, valves: LessonsValves) -> bool:
+        """Say whether these valves still mean this backend."""
+        return store_settings(valves) == self.settings
 
     async def close(self) -> None:
         """Let go of connections; records that wait are found by the next backend."""
@@ -96,6 +101,7 @@ class Filter:
         self.worker = Worker()
         self.backend: LessonsBackend | None = None
         self.timer: asyncio.Task[None] | None = None
+        self.plugin, self.app = "", None
 
     async def inlet(
         self,
@@ -104,9 +110,11 @@ class Filter:
         __metadata__: Body | None = None,
         __request__: Any = None,
         __event_emitter__: Emitter | None = None,
+        __id__: str = "",
     ) -> Body:
         """Add the lessons that fit the question; on any trouble return the body as it came."""
         valves = self.valves
+        self._runs_in(__id__, __request__)
         try:
             changed = await self._recalled(
                 body, valves, __user__, __metadata__, __request__, __event_emitter__
@@ -133,19 +141,25 @@ class Filter:
         __user__: Body | None = None,
         __metadata__: Body | None = None,
         __request__: Any = None,
+        __id__: str = "",
     ) -> Body:
         """Queue what the finished answer gives and return at once, the body untouched."""
         valves = self.valves
+        self._runs_in(__id__, __request__)
         try:
             exchange = read_exchange(body, __user__, __metadata__, __request__)
             chosen = user_valves(__user__)
             backend = self._ready(valves)
-            backend.learner.offer(
-                exchange, valves, contribute=chosen.contribute and chosen.use_lessons
-            )
+            contribute = chosen.contribute and chosen.use_lessons
+            backend.learner.offer(exchange, valves, contribute=contribute, plugin=self.plugin)
         except Exception as error:
             self._failed("learning", error)
         return body
+
+    def _runs_in(self, plugin: str, request: Any) -> None:
+        """Remember the server and the function's id in it, for work beside the hooks."""
+        self.plugin = plugin or self.plugin
+        self.app = getattr(request, "app", None) or self.app
 
     async def _recalled(
         self,
@@ -207,12 +221,13 @@ class Filter:
 
 async def tick(owner: object) -> None:
     """Refresh the lessons and move waiting records on: what the timer does."""
-    backend = owner.backend if isinstance(owner, Filter) else None
-    if backend is None:
+    if not isinstance(owner, Filter) or owner.backend is None:
         return
+    backend = owner.backend
     try:
         await in_daemon_thread(backend.reader.refresh)
         await backend.learner.drain()
+        await backend.resumption.take_up(owner.plugin, owner.app)
     except Exception as error:  # the timer must survive whatever a file can hold
         backend.reader.alerts.warn("refreshing", f"refreshing lessons failed: {first_line(error)}")
 
@@ -232,7 +247,9 @@ def carried(lessons: tuple[Curated, ...], text: str, *, used: bool) -> Body:
     keys: dict[str, list[str]] = {}
     for lesson in lessons if used else ():
         keys.setdefault(lesson.lesson.domain, []).append(lesson.key)
-    return {"block": text, "keys": keys, "texts": [lesson.lesson.text for lesson in lessons]}
+    shown = [lesson.key for lesson in lessons]
+    texts = [lesson.lesson.text for lesson in lessons]
+    return {"block": text, "keys": keys, "shown": shown, "texts": texts}
 
 
 async def show(emitter: Emitter, lessons: tuple[Curated, ...]) -> None:
@@ -265,29 +282,3 @@ def user_valves(user: Body | None) -> LessonsUserValves:
         return stored
     values = stored if isinstance(stored, Mapping) else getattr(stored, "__dict__", {})
     return LessonsUserValves.model_validate(dict(values))
-
-
-def read_exchange(body: Body, user: Body | None, metadata: Body | None, request: Any) -> Exchange:
-    """Collect what learning needs; messages are copied one level deep."""
-    meta = metadata or {}
-    messages = body.get("messages")
-    copied = tuple(
-        dict(m) if isinstance(m, Mapping) else m
-        for m in (messages if isinstance(messages, list) else [])
-    )
-    last = copied[-1] if copied and isinstance(copied[-1], dict) else {}
-    finish = last.get("finish_reason") if last.get("role") == "assistant" else None
-    found = meta.get(CARRIER)
-    used = found if isinstance(found, Mapping) else {}
-    return Exchange(
-        messages=copied,
-        chat=str(body.get("chat_id") or meta.get("chat_id") or ""),
-        message=str(body.get("id") or last.get("id") or ""),
-        user=str((user or {}).get("id") or meta.get("user_id") or ""),
-        chat_model=str(body.get("model") or ""),
-        finish_reason=finish if isinstance(finish, str) else None,
-        recalled=used.get("keys") or {},
-        injected=tuple(used.get("texts") or ()),
-        internal=bool(meta.get("internal") or meta.get("automation_id")),
-        app=getattr(request, "app", None),
-    )

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from lessons_loop.filter.alerts import lessons_log
 
@@ -23,29 +23,48 @@ PARALLEL_JOBS = 2
 SEEN_LIMIT = 20_000
 
 
+class Waiting(NamedTuple):
+    """A queued job, and what to do where it is dropped."""
+
+    job: Job
+    dropped: Callable[[], None] | None
+
+
 class Worker:
     """Runs at most `parallel` jobs at once; beyond `limit` waiting ones the oldest is dropped."""
 
     def __init__(self, limit: int = QUEUE_LIMIT, parallel: int = PARALLEL_JOBS) -> None:
         self.limit, self.parallel = limit, parallel
-        self.waiting: deque[Job] = deque()
+        self.waiting: deque[Waiting] = deque()
         self.running: set[asyncio.Task[None]] = set()
         self.beside: set[asyncio.Task[None]] = set()
         self.counts: Counter[str] = Counter()
 
-    def submit(self, job: Job) -> None:
-        """Queue a job and return at once; must be called on the event loop."""
+    def submit(self, job: Job, dropped: Callable[[], None] | None = None) -> None:
+        """Queue a job and return at once; must be called on the event loop.
+
+        `dropped` is called where more than `limit` wait and this one has to go.
+        """
         if len(self.waiting) >= self.limit:
-            self.waiting.popleft()
-            if not self.counts["overflow"]:
-                lessons_log.warning(
-                    "more than %d answers wait to be learned from, the oldest are dropped: "
-                    "distilling is too slow",
-                    self.limit,
-                )
-            self.counts["overflow"] += 1
-        self.waiting.append(job)
+            self._drop_oldest()
+        self.waiting.append(Waiting(job, dropped))
         self._pump()
+
+    def _drop_oldest(self) -> None:
+        oldest = self.waiting.popleft()
+        if not self.counts["overflow"]:
+            lessons_log.warning(
+                "more than %d answers wait to be learned from, the oldest have to stand back: "
+                "distilling is too slow",
+                self.limit,
+            )
+        self.counts["overflow"] += 1
+        if oldest.dropped is not None:
+            oldest.dropped()
+
+    def room(self) -> int:
+        """Return how many jobs may be queued before the queue is half full."""
+        return max(0, self.limit // 2 - len(self.waiting))
 
     def spawn(self, job: Job) -> None:
         """Run a job now, beside the queue: it takes no place of a queued one."""
@@ -64,7 +83,7 @@ class Worker:
     def _pump(self) -> None:
         self._forget_dead_loops()
         while self.waiting and len(self.running) < self.parallel:
-            self._start(self.waiting.popleft(), self.running)
+            self._start(self.waiting.popleft().job, self.running)
 
     def _start(self, job: Job, tasks: set[asyncio.Task[None]]) -> None:
         task = asyncio.get_running_loop().create_task(self._guarded(job))

@@ -428,6 +428,7 @@ def test_hooks_have_the_names_open_webui_passes():
             "__metadata__",
             "__request__",
             "__event_emitter__",
+            "__id__",
         }
 
 

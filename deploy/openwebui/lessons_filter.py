@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: f284843baacab90249d415f6c833a84cf273c001a447834d1f065427fb0667f6
+source_digest: 09e9e31bf443793468f39f75de2b8bafb672f1d9da521cbdfefebb3c081f6bfd
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from enum import StrEnum
-from functools import cached_property
+from enum import Enum, StrEnum, auto
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import (
@@ -2124,29 +2124,48 @@ PARALLEL_JOBS = 2
 SEEN_LIMIT = 20_000
 
 
+class Waiting(NamedTuple):
+    """A queued job, and what to do where it is dropped."""
+
+    job: Job
+    dropped: Callable[[], None] | None
+
+
 class Worker:
     """Runs at most `parallel` jobs at once; beyond `limit` waiting ones the oldest is dropped."""
 
     def __init__(self, limit: int = QUEUE_LIMIT, parallel: int = PARALLEL_JOBS) -> None:
         self.limit, self.parallel = limit, parallel
-        self.waiting: deque[Job] = deque()
+        self.waiting: deque[Waiting] = deque()
         self.running: set[asyncio.Task[None]] = set()
         self.beside: set[asyncio.Task[None]] = set()
         self.counts: Counter[str] = Counter()
 
-    def submit(self, job: Job) -> None:
-        """Queue a job and return at once; must be called on the event loop."""
+    def submit(self, job: Job, dropped: Callable[[], None] | None = None) -> None:
+        """Queue a job and return at once; must be called on the event loop.
+
+        `dropped` is called where more than `limit` wait and this one has to go.
+        """
         if len(self.waiting) >= self.limit:
-            self.waiting.popleft()
-            if not self.counts["overflow"]:
-                lessons_log.warning(
-                    "more than %d answers wait to be learned from, the oldest are dropped: "
-                    "distilling is too slow",
-                    self.limit,
-                )
-            self.counts["overflow"] += 1
-        self.waiting.append(job)
+            self._drop_oldest()
+        self.waiting.append(Waiting(job, dropped))
         self._pump()
+
+    def _drop_oldest(self) -> None:
+        oldest = self.waiting.popleft()
+        if not self.counts["overflow"]:
+            lessons_log.warning(
+                "more than %d answers wait to be learned from, the oldest have to stand back: "
+                "distilling is too slow",
+                self.limit,
+            )
+        self.counts["overflow"] += 1
+        if oldest.dropped is not None:
+            oldest.dropped()
+
+    def room(self) -> int:
+        """Return how many jobs may be queued before the queue is half full."""
+        return max(0, self.limit // 2 - len(self.waiting))
 
     def spawn(self, job: Job) -> None:
         """Run a job now, beside the queue: it takes no place of a queued one."""
@@ -2165,7 +2184,7 @@ class Worker:
     def _pump(self) -> None:
         self._forget_dead_loops()
         while self.waiting and len(self.running) < self.parallel:
-            self._start(self.waiting.popleft(), self.running)
+            self._start(self.waiting.popleft().job, self.running)
 
     def _start(self, job: Job, tasks: set[asyncio.Task[None]]) -> None:
         task = asyncio.get_running_loop().create_task(self._guarded(job))
@@ -6285,12 +6304,22 @@ def _is_label(value: str, key: str) -> bool:
 # filter/attempts.py: One attempt per answer, and daily caps, over all workers of a machine.
 
 
-_ATTEMPT_TABLES = """
+ATTEMPT_TABLES = """
 create table if not exists attempts
   (number integer primary key, message text not null unique, day text not null);
 create table if not exists uses (user text primary key, day text not null, number integer not null)
   without rowid;
+create table if not exists unfinished
+  (message text primary key, chat text not null, plugin text not null, domain text not null,
+   finish text not null, recalled text not null, shown text not null,
+   user_ref text not null, chat_ref text not null, since real not null,
+   owner text not null, beat integer not null, takes integer not null, tries integer not null)
+  without rowid;
 """
+ATTEMPT_HINT = "delete it, attempts are counted anew"
+ATTEMPT_TROUBLE = "counting attempts"
+TRIES_MOST = 2
+"""Times a model is asked about one answer at most: once more where a worker died meanwhile."""
 ATTEMPTS_KEPT = 20_000
 ATTEMPT_DAYS = 7
 """An answer can be continued or posted again; after a week nobody does."""
@@ -6298,34 +6327,47 @@ EVERYBODY = ""
 
 
 class Attempts:
-    """Which answers a model was asked about, and how often today; hashes only."""
+    """Which answers a model was asked about, and how often today; hashes only.
+
+    Answers under way have a row of ids beside them: see `unfinished`.
+    """
 
     def __init__(self, path: Path, alerts: Alerts, kept: int = ATTEMPTS_KEPT) -> None:
         self.path, self.alerts, self.kept = path, alerts, kept
         self.alone = DailyCaps()
 
-    async def refused(self, message: str, user: str, cap: int, user_cap: int) -> str:
+    async def refused(
+        self, message: str, user: str, cap: int, user_cap: int, owner: str = ""
+    ) -> str:
         """Take the one attempt of an answer; return why there is none, empty when there is.
 
-        Where the register cannot be used, this worker counts for itself.
+        Where the register cannot be used, this worker counts for itself. `owner`: who has
+        noted the answer as under way, empty where it is not.
         """
         try:
-            reason = await asyncio.to_thread(self.take, message, user, cap, user_cap)
+            reason = await asyncio.to_thread(self.take, message, user, cap, user_cap, owner=owner)
         except StoreError as error:
-            self.alerts.warn("counting attempts", f"{error}; each worker counts for itself")
+            self.alerts.warn(ATTEMPT_TROUBLE, f"{error}; each worker counts for itself")
             return "" if self.alone.take(user, cap, user_cap) else "daily-cap"
-        self.alerts.clear("counting attempts")
+        self.alerts.clear(ATTEMPT_TROUBLE)
         return reason
 
     def take(
-        self, message: str, user: str, cap: int, user_cap: int, day: datetime.date | None = None
+        self,
+        message: str,
+        user: str,
+        cap: int,
+        user_cap: int,
+        day: datetime.date | None = None,
+        owner: str = "",
     ) -> str:
         """Do the same where it must work: blocking, raises StoreError."""
         today = day or datetime.datetime.now(datetime.UTC).date()
         asked, asker = digest("attempt", message), digest("attempts of", today.isoformat(), user)
-        hint = "delete it, attempts are counted anew"
-        with writing_register(self.path, _ATTEMPT_TABLES, hint) as found:
+        with writing_register(self.path, ATTEMPT_TABLES, ATTEMPT_HINT) as found:
             forget_attempts(found, today)
+            if owner and (tried := tried_again(found, message, owner)) is not None:
+                return tried
             if found.execute("select 1 from attempts where message = ?", (asked,)).fetchone():
                 return "seen"
             if uses_of(found, EVERYBODY) >= cap or uses_of(found, asker) >= user_cap:
@@ -6345,6 +6387,21 @@ class Attempts:
         noted = found.execute("insert into attempts (message, day) values (?, ?)", values)
         oldest = (noted.lastrowid or 0) - self.kept
         found.execute("delete from attempts where number <= ?", (oldest,))
+
+
+def tried_again(found: sqlite3.Connection, message: str, owner: str) -> str | None:
+    """Count a try of an answer under way; return what `take` says, None: it is the first one.
+
+    A later try takes up what a dead worker had begun: its attempt is counted already.
+    """
+    query = "select tries from unfinished where message = ? and owner = ?"
+    row = found.execute(query, (message, owner)).fetchone()
+    if row is None:  # another worker took it up, or it was forgotten
+        return "seen"
+    if row[0] >= TRIES_MOST:
+        return "given-up"
+    found.execute("update unfinished set tries = tries + 1 where message = ?", (message,))
+    return "" if row[0] else None
 
 
 def uses_of(found: sqlite3.Connection, user: str) -> int:
@@ -6898,7 +6955,208 @@ def _resembles(text: str, example: str) -> bool:
 
 
 # ------------------------------------------------------------------------------
-# filter/host.py: What the filter asks of Open WebUI: its embedding engine and its models.
+# filter/unfinished.py: Answers to be learned from that nobody is through with: what a dead worker leaves to others.
+
+
+LIFE_SECONDS = 45.0
+"""How long a worker may give no sign before others take up its answers."""
+BEAT_SECONDS = 10.0
+UNFINISHED_SECONDS = 86_400.0
+"""After a day nobody learns from an answer any more."""
+UNFINISHED_KEPT = 20_000
+NOBODY = ""
+"""Owner of answers that stood back: whoever has room takes them up at once."""
+TAKES_MOST = 3
+"""Times an answer is taken up at most, asked about or not: what it holds may kill workers."""
+
+
+class UnfinishedAnswer(NamedTuple):
+    """What can be read again of an answer, and which lessons it was given."""
+
+    message: str
+    chat: str
+    plugin: str
+    """Id of the function in Open WebUI."""
+    domain: str
+    """Where its lessons were to go."""
+    finish: str
+    """Finish reason: Open WebUI does not keep it."""
+    recalled: str
+    """Keys of the lessons used, by domain: JSON."""
+    shown: str
+    """Keys of all lessons in the block: JSON."""
+    user_ref: str
+    chat_ref: str
+
+    def keys_by_domain(self) -> Mapping[str, Sequence[str]]:
+        """Return the keys of the lessons used."""
+        return dict(json.loads(self.recalled))
+
+    def keys_shown(self) -> tuple[str, ...]:
+        """Return the keys of all lessons in the block."""
+        return tuple(json.loads(self.shown))
+
+
+class Taken(NamedTuple):
+    """What one look for unfinished answers gave."""
+
+    answers: tuple[UnfinishedAnswer, ...]
+    counts: Mapping[str, int]
+    """Answers given up, by counter."""
+
+
+class Signs:
+    """When a sign of life of each worker was last seen to change, on this worker's own clock."""
+
+    def __init__(self, seconds: float = LIFE_SECONDS) -> None:
+        self.seconds = seconds
+        self._last: dict[str, tuple[int, float]] = {}
+
+    def dead(self, beats: Mapping[str, int], now: float) -> dict[str, int]:
+        """Return the workers whose sign did not change for long enough, with that sign."""
+        known = self._last
+        self._last = {
+            owner: known[owner] if owner in known and known[owner][0] == beat else (beat, now)
+            for owner, beat in beats.items()
+        }
+        return {o: beat for o, (beat, seen) in self._last.items() if now - seen >= self.seconds}
+
+
+class Unfinished:
+    """The rows of one store's register, as one worker sees them; blocking, raises StoreError."""
+
+    def __init__(self, path: Path, owner: str, signs: Signs | None = None) -> None:
+        self.path, self.owner = path, owner
+        self.signs = signs or Signs()
+        self._beat = 0
+
+    def note(self, answers: Sequence[UnfinishedAnswer], now: float | None = None) -> set[str]:
+        """Make rows of this worker's; return the messages nobody had noted or tried before."""
+        since = time.time() if now is None else now
+        with self._writing() as found:
+            mine = {a.message for a in answers if self._note(found, a, since)}
+            found.execute(
+                "delete from unfinished where message in "
+                "(select message from unfinished order by since desc limit -1 offset ?)",
+                (UNFINISHED_KEPT,),
+            )
+        return mine
+
+    def _note(self, found: sqlite3.Connection, answer: UnfinishedAnswer, since: float) -> bool:
+        tried = "select 1 from attempts where message = ?"
+        if found.execute(tried, (digest("attempt", answer.message),)).fetchone():
+            return False
+        marks = ", ".join("?" * (len(answer) + 5))
+        values = (*answer, since, self.owner, self._beat, 0, 0)
+        done = found.execute(f"insert or ignore into unfinished values ({marks})", values)
+        return done.rowcount == 1
+
+    def holds(self, message: str) -> bool:
+        """Say whether an answer is still this worker's: not taken by another, not forgotten."""
+        with self._writing() as found:
+            query = "select 1 from unfinished where message = ? and owner = ?"
+            return found.execute(query, (message, self.owner)).fetchone() is not None
+
+    def close(self, messages: Iterable[str]) -> None:
+        """Remove answers of this worker's."""
+        with self._writing() as found:
+            self._close(found, messages)
+
+    def give_sign(self, stood_back: Iterable[str] = (), through: Iterable[str] = ()) -> None:
+        """Give a sign of life; leave answers to whoever has room, remove those that are through."""
+        self._beat += 1
+        with self._writing() as found:
+            self._close(found, through)
+            for message in stood_back:
+                query = "update unfinished set owner = ? where message = ? and owner = ?"
+                found.execute(query, (NOBODY, message, self.owner))
+            query = "update unfinished set beat = ? where owner = ?"
+            found.execute(query, (self._beat, self.owner))
+
+    def take(self, plugin: str, most: int, now: float | None = None) -> Taken:
+        """Take up answers that stood back or whose worker is dead; drop the old ones.
+
+        A look without a lock comes first: mostly there is nothing.
+        """
+        beats = self._beats()
+        dead = self.signs.dead(beats, time.monotonic())
+        if NOBODY in beats:
+            dead[NOBODY] = beats[NOBODY]
+        if not dead:
+            return Taken((), {})
+        wall = time.time() if now is None else now
+        with self._writing() as found:
+            old = "delete from unfinished where abs(since - ?) > ?"
+            gone = found.execute(old, (wall, UNFINISHED_SECONDS)).rowcount
+            rows = list(self._free(found, dead, plugin))[:most]
+            kept = [row for row in rows if self._claim(found, row)]
+        counts = Counter({"lost:old": gone, "lost:given-up": len(rows) - len(kept)})
+        return Taken(tuple(UnfinishedAnswer(*row[:9]) for row in kept), +counts)
+
+    def forget(self, references: Iterable[str]) -> int:
+        """Erase the rows of these users and chats; return how many; nothing is made."""
+        if not self.path.exists():
+            return 0
+        query = "delete from unfinished where ? in (user_ref, chat_ref)"
+        with self._writing() as found:
+            return sum(found.execute(query, (name,)).rowcount for name in references if name)
+
+    def _close(self, found: sqlite3.Connection, messages: Iterable[str]) -> None:
+        for message in messages:
+            query = "delete from unfinished where message = ? and owner = ?"
+            found.execute(query, (message, self.owner))
+
+    def _beats(self) -> dict[str, int]:
+        """Return the last sign of each other owner that has rows."""
+        if not self.path.exists():
+            return {}
+        query = "select owner, max(beat) from unfinished where owner != ? group by owner"
+        with reading_register(self.path) as found:
+            try:
+                return dict(found.execute(query, (self.owner,)).fetchall())
+            except sqlite3.OperationalError as error:
+                if "no such table" in str(error):  # made by an earlier release
+                    return {}
+                raise
+
+    def _free(
+        self, found: sqlite3.Connection, dead: Mapping[str, int], plugin: str
+    ) -> Iterator[tuple[str, ...]]:
+        query = "select * from unfinished where owner = ? and beat <= ? and plugin = ?"
+        for owner, beat in dead.items():
+            yield from found.execute(f"{query} order by since", (owner, beat, plugin))
+
+    def _claim(self, found: sqlite3.Connection, row: tuple[str, ...]) -> bool:
+        """Make a free row this worker's, or remove one that was taken too often."""
+        message, owner, takes = row[0], row[10], int(row[12])
+        if owner and takes >= TAKES_MOST:
+            found.execute("delete from unfinished where message = ?", (message,))
+            return False
+        query = "update unfinished set owner = ?, beat = ?, takes = ? where message = ?"
+        taken = takes + 1 if owner else takes
+        found.execute(query, (self.owner, self._beat, taken, message))
+        return True
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with writing_register(self.path, ATTEMPT_TABLES, ATTEMPT_HINT) as found:
+            found.execute("pragma secure_delete = on")
+            yield found
+
+
+@contextmanager
+def reading_register(path: Path) -> Iterator[sqlite3.Connection]:
+    """Read a register that exists, without holding it; raise StoreError."""
+    try:
+        address = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, REGISTER_BUSY_SECONDS, uri=True)) as found:
+            yield found
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} cannot be read: {first_line(error)}") from None
+
+
+# ------------------------------------------------------------------------------
+# filter/host.py: What the filter asks of Open WebUI: its embedding engine, its models, saved chats.
 
 
 class HostEmbedder:
@@ -7035,6 +7293,65 @@ async def ask_host_model(
         status = getattr(answer, "status_code", "")
         raise ModelError(f"model {model} answered with an error {status}".rstrip())
     return reply_from_completion(answer)
+
+
+class StoredAnswer(NamedTuple):
+    """An answer of a saved chat, as Open WebUI has it now."""
+
+    messages: tuple[Any, ...]
+    """The branch from the chat's first message to this one, as an outlet gets it."""
+    user: str
+    model: str
+    """Id of the chat model, empty where it is not kept."""
+
+
+class AnswerSource(Protocol):
+    """Where unfinished answers and the wishes of today are read."""
+
+    async def answer(self, chat: str, message: str) -> StoredAnswer | None:
+        """Return an answer, None where it is there no more."""
+
+    async def valves(self, plugin: str) -> Mapping[str, Any] | None:
+        """Return a function's valves as set now, None where it is not active."""
+
+    async def own_valves(self, plugin: str, user: str) -> Mapping[str, Any]:
+        """Return a user's own valves of it."""
+
+
+class HostAnswers:
+    """The saved chats of the Open WebUI in this process; satisfies AnswerSource."""
+
+    async def answer(self, chat: str, message: str) -> StoredAnswer | None:
+        """Read what `outlet_filter_handler` reads, in the same shape."""
+        chats = host_module("open_webui.models.chats").Chats
+        misc = host_module("open_webui.utils.misc")
+        row = await chats.get_chat_by_id(chat)
+        found = await chats.get_messages_map_by_chat_id(chat) if row else None
+        branch = misc.get_message_list(found or {}, message)
+        if row is None or not branch:
+            return None
+        told = tuple(outlet_message(m, misc.get_output_text) for m in branch)
+        return StoredAnswer(told, str(row.user_id), str(branch[-1].get("model") or ""))
+
+    async def valves(self, plugin: str) -> Mapping[str, Any] | None:
+        """Read them; the instance's own are as of the last chat in this process."""
+        functions = host_module("open_webui.models.functions").Functions
+        function = await functions.get_function_by_id(plugin)
+        if function is None or not function.is_active:
+            return None
+        return await functions.get_function_valves_by_id(plugin) or {}
+
+    async def own_valves(self, plugin: str, user: str) -> Mapping[str, Any]:
+        """Read them."""
+        functions = host_module("open_webui.models.functions").Functions
+        return await functions.get_user_valves_by_id_and_user_id(plugin, user) or {}
+
+
+def outlet_message(message: Mapping[str, Any], text_of: Callable[[Any], str]) -> dict[str, Any]:
+    """Return a stored message as the outlet gets it, without what we do not read."""
+    kept = {name: message[name] for name in ("output", "sources") if message.get(name)}
+    content = message.get("content") or text_of(message.get("output"))
+    return {"id": message.get("id"), "role": message.get("role"), "content": content} | kept
 
 
 # ------------------------------------------------------------------------------
@@ -7329,16 +7646,11 @@ def probabilities(found: Sequence[float]) -> list[float]:
 
 
 # ------------------------------------------------------------------------------
-# filter/learner.py: Learning from finished answers, in the background: usage events and candidates.
+# filter/answer.py: One finished answer, and by what flags it is left alone.
 
 
-DISTILL_SECONDS_LIMIT = 600
-"""Longest time one distillation may hold its place in the queue, whatever the valve says."""
-DRAIN_MOST = 1_000
-"""Records moved at once: the rest waits for the timer, so that chats get their turn."""
-TALLY_SECONDS = 600.0
-"""Shortest time between two tallies of one process."""
-NOTE_LIMIT = 200
+CARRIER = "lessons_loop"
+"""Key in `__metadata__`, the one object inlet, request and outlet of an answer share."""
 
 
 class Exchange(NamedTuple):
@@ -7351,189 +7663,45 @@ class Exchange(NamedTuple):
     chat_model: str
     finish_reason: str | None
     recalled: Mapping[str, Sequence[str]]
-    """Keys of the lessons injected, by domain."""
+    """Keys of the lessons used, by domain."""
     injected: tuple[str, ...]
     """Texts of the lessons injected."""
+    shown: tuple[str, ...]
+    """Their keys."""
     internal: bool
     app: Any
 
 
-class Learner:
-    """Turns exchanges into spooled events and candidates."""
-
-    def __init__(self, spool: Spool, worker: Worker, alerts: Alerts) -> None:
-        self.spool, self.worker, self.alerts = spool, worker, alerts
-        self.seen = Seen()
-        self.attempts = Attempts(spool.paths.root / "attempts.sqlite", alerts)
-        self.counts: Counter[str] = Counter()
-        self._salt: bytes | None = None
-        self._draining = False
-        self._pause = Pause()
-        self.domain = ""
-        self._told: Counter[str] = Counter()
-        self._next_tally = time.monotonic() + TALLY_SECONDS
-
-    def offer(self, exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> None:
-        """Queue what this exchange gives; cheap, called on the event loop."""
-        self.domain = next(iter(valves.domain_names()), "")
-        if reason := private(exchange, valves, contribute=contribute):
-            self._count(f"skipped:{reason}", valves)
-            return
-        if exchange.recalled and self.seen.first(f"used {exchange.message}"):
-            self.worker.submit(lambda: self._note_usage(exchange))
-        if reason := refusal(exchange, valves):  # no attempt: a broken answer may be continued
-            self._count(f"skipped:{reason}", valves)
-        elif not self.seen.first(exchange.message):
-            self._count("skipped:seen", valves)
-        else:
-            self.worker.submit(lambda: self._distill(exchange, valves))
-
-    async def drain(self) -> None:
-        """Move the spool's oldest records into staging unless that is under way.
-
-        Warns once when it cannot; a server that is down is left alone for a while.
-        """
-        if self._draining or not self._pause.over():
-            return
-        self._draining = True
-        try:
-            await self._append_tally()
-            await in_daemon_thread(lambda: self.spool.drain(most=DRAIN_MOST))
-            self.alerts.clear("staging")
-            self._pause.end()
-        except StoreError as error:
-            if isinstance(error, StoreUnreachable):
-                self._pause.lengthen()
-            self.alerts.warn("staging", f"{error}; new lessons wait in {self.spool.paths.spool}")
-        finally:
-            self._draining = False
-
-    async def _append_tally(self) -> None:
-        """Spool what was counted since the last tally, once its time has come."""
-        counted = self.counts.copy()
-        fresh = counted - self._told
-        del fresh["skipped:off"]  # learning is switched off: every answer counts so
-        if not (fresh and self.domain and time.monotonic() >= self._next_tally):
-            return
-        tally = tally_of(secrets.token_hex(16), fresh, utc_stamp())
-        told, self._told = self._told, counted  # before waiting: a cancelled one is not repeated
-        try:
-            await in_daemon_thread(lambda: self.spool.append_tally(self.domain, tally))
-        except StoreError:  # a full spool or disk: draining is what makes room
-            self._told = told
-            return
-        self._next_tally = time.monotonic() + TALLY_SECONDS
-
-    async def _note_usage(self, exchange: Exchange) -> None:
-        await asyncio.to_thread(self._spooled, lambda: self._append_usage(exchange))
-
-    def _append_usage(self, exchange: Exchange) -> None:
-        finish = exchange.finish_reason or ""
-        tools = how_tools_ended(exchange.messages, whole=bool(finish))
-        for domain, keys in exchange.recalled.items():
-            usage = Usage(
-                keys=tuple(keys),
-                message_ref=digest("message", exchange.message),
-                user_ref=self._ref(exchange.user),
-                chat_ref=self._ref(exchange.chat),
-                at=utc_stamp(),
-                model=shorten(scrub(exchange.chat_model), NOTE_LIMIT),
-                outcome=shorten(scrub(finish), NOTE_LIMIT) or "broken",
-                tools=tools,
-            )
-            self.spool.append_usage(domain, usage)
-
-    async def _distill(self, exchange: Exchange, valves: LessonsValves) -> None:
-        turns, reason = await asyncio.to_thread(read_and_check, exchange, valves)
-        caps = (valves.distill_daily_cap, valves.distill_user_daily_cap)
-        who = (exchange.message, exchange.user)
-        if reason := reason or await self.attempts.refused(*who, *caps):
-            self._count(f"skipped:{reason}", valves)
-            return
-        try:
-            model = await model_name(exchange, valves)
-        except ModelError as error:
-            self._count("endpoint-failed", valves)
-            self.alerts.warn("distilling", str(error))
-            return
-        origin = await asyncio.to_thread(self._origin, exchange, valves, model)
-        if origin is None:
-            return
-        outcome = await distill(
-            turns,
-            origin,
-            self._asker(exchange, valves, model),
-            max_lessons=valves.distill_max_lessons,
-            injected=exchange.injected,
-        )
-        for name, number in outcome.counts.items():
-            self._count(name, valves, number)
-        if outcome.warning:
-            self.alerts.warn("distilling", outcome.warning)
-        else:
-            self.alerts.clear("distilling")
-        if outcome.candidates:
-            await asyncio.to_thread(
-                self._spooled,
-                lambda: self.spool.append_candidates(sealed(self._key(), outcome.candidates)),
-            )
-            self.worker.spawn(self.drain)
-
-    def _origin(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin | None:
-        made: list[Origin] = []
-        self._spooled(lambda: made.append(self._named(exchange, valves, model)))
-        return made[0] if made else None
-
-    def _named(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin:
-        return Origin(
-            domain=valves.domain_names()[0],
-            message_ref=digest("message", exchange.message),
-            chat_ref=self._ref(exchange.chat),
-            user_ref=self._ref(exchange.user),
-            at=utc_stamp(),
-            model=model,
-        )
-
-    def _asker(
-        self, exchange: Exchange, valves: LessonsValves, name: str
-    ) -> Callable[[list[dict[str, str]]], Awaitable[ChatReply]]:
-        seconds = float(min(max(1, valves.distill_timeout_s), DISTILL_SECONDS_LIMIT))
-
-        async def ask(messages: list[dict[str, str]]) -> ChatReply:
-            try:
-                async with asyncio.timeout(seconds + 2.0):
-                    if valves.distill_url.strip():
-                        model = http_model(valves, name, seconds)
-                        return await in_daemon_thread(lambda: model.ask(messages))
-                    return await ask_host_model(exchange.app, name, exchange.user, messages)
-            except TimeoutError:
-                raise ModelError(
-                    f"model {name} gave no answer in {seconds:.0f} s: see the valve "
-                    "`distill_timeout_s`"
-                ) from None
-
-        return ask
-
-    def _ref(self, identity: str) -> str:
-        return user_reference(self._key(), identity) if identity else ""
-
-    def _key(self) -> bytes:
-        if self._salt is None:
-            self._salt = ensure_salt(self.spool.paths)
-        return self._salt
-
-    def _spooled(self, append: Callable[[], None]) -> None:
-        try:
-            append()
-            self.alerts.clear("the spool")
-        except StoreError as error:
-            self.counts["lost:spool"] += 1
-            self.alerts.warn("the spool", f"{error}; nothing is learned meanwhile")
-
-    def _count(self, name: str, valves: LessonsValves, number: int = 1) -> None:
-        self.counts[name] += number
-        if valves.debug:
-            lessons_log.info("distill: %s", name)
+def read_exchange(
+    body: Mapping[str, Any],
+    user: Mapping[str, Any] | None,
+    metadata: Mapping[str, Any] | None,
+    request: Any,
+) -> Exchange:
+    """Collect what learning needs; messages are copied one level deep."""
+    meta = metadata or {}
+    messages = body.get("messages")
+    copied = tuple(
+        dict(m) if isinstance(m, Mapping) else m
+        for m in (messages if isinstance(messages, list) else [])
+    )
+    last = copied[-1] if copied and isinstance(copied[-1], dict) else {}
+    finish = last.get("finish_reason") if last.get("role") == "assistant" else None
+    found = meta.get(CARRIER)
+    used = found if isinstance(found, Mapping) else {}
+    return Exchange(
+        messages=copied,
+        chat=str(body.get("chat_id") or meta.get("chat_id") or ""),
+        message=str(body.get("id") or last.get("id") or ""),
+        user=str((user or {}).get("id") or meta.get("user_id") or ""),
+        chat_model=str(body.get("model") or ""),
+        finish_reason=finish if isinstance(finish, str) else None,
+        recalled=used.get("keys") or {},
+        injected=tuple(used.get("texts") or ()),
+        shown=tuple(used.get("shown") or ()),
+        internal=bool(meta.get("internal") or meta.get("automation_id")),
+        app=getattr(request, "app", None),
+    )
 
 
 def private(exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> str | None:
@@ -7574,25 +7742,6 @@ def read_and_check(
         min_reply_chars=valves.distill_min_reply_chars,
     )
     return turns, reason
-
-
-async def model_name(exchange: Exchange, valves: LessonsValves) -> str:
-    """Return which model distills this exchange; raise ModelError."""
-    chosen = valves.distill_model.strip()
-    if valves.distill_url.strip():
-        return chosen or exchange.chat_model
-    return await host_model_id(exchange.app, chosen, exchange.chat_model)
-
-
-def http_model(valves: LessonsValves, name: str, seconds: float) -> HttpModel:
-    """Return the client of the configured endpoint."""
-    key = valves.distill_api_key or os.environ.get("LESSONS_LLM_API_KEY", "")
-    return HttpModel(valves.distill_url.strip(), name, key, seconds)
-
-
-def utc_stamp() -> str:
-    """Return the time as stored: ISO 8601, UTC, seconds."""
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 # ------------------------------------------------------------------------------
@@ -7782,11 +7931,545 @@ def floor_for(recall: RecallIndex, limits: Limits, vectors: Vectors | None) -> f
 
 
 # ------------------------------------------------------------------------------
+# filter/underway.py: The answers this worker has noted as under way, written beside the event loop.
+
+
+FINISH_LIMIT = 40
+
+
+class Noted(Enum):
+    """What came of noting an answer."""
+
+    OURS = auto()
+    BEFORE = auto()
+    """Somebody had noted it, or a model was asked about it."""
+    NOT = auto()
+    """It cannot be noted, and is learned from without."""
+
+
+MakeRow = Callable[[], UnfinishedAnswer]
+PendingNote = tuple[MakeRow, asyncio.Future[Noted]]
+
+
+class Underway:
+    """Notes answers, says that this worker lives while it has some, and removes them."""
+
+    def __init__(
+        self, register: Unfinished, alerts: Alerts, beat_seconds: float = BEAT_SECONDS
+    ) -> None:
+        self.register, self.alerts, self.beat_seconds = register, alerts, beat_seconds
+        self.ours: set[str] = set()
+        """Messages noted by this worker and not through."""
+        self._fresh: list[PendingNote] = []
+        self._stood_back: set[str] = set()
+        self._unclosed: set[str] = set()
+        self._noting: asyncio.Task[None] | None = None
+        self._signs: asyncio.Task[None] | None = None
+
+    def note(self, make: MakeRow) -> asyncio.Future[Noted]:
+        """Note an answer soon; `make` is called in a thread. On the event loop."""
+        future: asyncio.Future[Noted] = asyncio.get_running_loop().create_future()
+        self._fresh.append((make, future))
+        if ended(self._noting):
+            self._noting = asyncio.get_running_loop().create_task(self._note_fresh())
+        return future
+
+    def owner_of(self, message: str) -> str:
+        """Return who holds an answer: this worker, empty where it is not noted."""
+        return self.register.owner if message in self.ours else ""
+
+    def stand_back(self, message: str) -> None:
+        """Leave an answer to whoever has room, with the next sign of life."""
+        self._stood_back.add(message)
+
+    async def close(self, message: str) -> None:
+        """Remove an answer: it was learned from, or there is a reason not to."""
+        if message in self.ours:
+            await in_daemon_thread(partial(self.close_now, message))
+
+    def close_now(self, message: str) -> None:
+        """Do so in this thread; where it fails it is done with a later sign of life."""
+        if message not in self.ours:
+            return
+        self._unclosed.add(message)
+        if self._told(lambda: self.register.close([message])):
+            self._unclosed.discard(message)
+        self.ours.discard(message)
+
+    def still_ours(self, message: str) -> bool:
+        """Say whether nobody else has taken an answer up; in a thread."""
+        if message not in self.ours:
+            return True
+        try:
+            return self.register.holds(message)
+        except StoreError:  # as without a register
+            return True
+
+    async def take(self, plugin: str, most: int) -> Taken:
+        """Take up answers of dead workers and those that stood back; raise StoreError."""
+        taken = await in_daemon_thread(partial(self.register.take, plugin, most))
+        self._keep({answer.message for answer in taken.answers})
+        return taken
+
+    async def _note_fresh(self) -> None:
+        while self._fresh:
+            notes, self._fresh = self._fresh, []
+            outcomes = await in_daemon_thread(partial(self._written, [make for make, _ in notes]))
+            self._keep({message for message, noted in outcomes if noted is Noted.OURS})
+            for (_, future), (_, noted) in zip(notes, outcomes, strict=True):
+                if not future.done():
+                    future.set_result(noted)
+
+    def _written(self, makers: list[MakeRow]) -> list[tuple[str, Noted]]:
+        try:
+            rows = [make() for make in makers]
+            mine = self.register.note(rows)
+        except Exception as error:  # learned from all the same, as long as this worker lives
+            self._warn(str(error) if isinstance(error, StoreError) else type(error).__name__)
+            return [("", Noted.NOT)] * len(makers)
+        return [(row.message, Noted.OURS if row.message in mine else Noted.BEFORE) for row in rows]
+
+    def _keep(self, messages: set[str]) -> None:
+        self.ours |= messages
+        if self.ours and ended(self._signs):
+            self._signs = asyncio.get_running_loop().create_task(self._give_signs())
+
+    async def _give_signs(self) -> None:
+        """Give signs of life while there are answers, the first after a while."""
+        while self.ours or self._unclosed:
+            await asyncio.sleep(self.beat_seconds)
+            back, self._stood_back = self._stood_back & self.ours, set()
+            self.ours -= back
+            await in_daemon_thread(partial(self._sign, back, set(self._unclosed)))
+
+    def _sign(self, back: set[str], through: set[str]) -> None:
+        if self._told(lambda: self.register.give_sign(back, through)):
+            self._unclosed -= through
+        else:
+            self._stood_back |= back
+            self.ours |= back
+
+    def _told(self, write: Callable[[], None]) -> bool:
+        try:
+            write()
+        except StoreError as error:
+            self._warn(str(error))
+            return False
+        return True
+
+    def _warn(self, reason: str) -> None:
+        self.alerts.warn(ATTEMPT_TROUBLE, f"{reason}; each worker counts for itself")
+
+
+def ended(task: asyncio.Task[None] | None) -> bool:
+    """Say whether a task does not run (any more)."""
+    return task is None or task.done() or task.get_loop().is_closed()
+
+
+def row_of(
+    exchange: Exchange, plugin: str, domain: str, ref: Callable[[str], str]
+) -> UnfinishedAnswer:
+    """Return what is noted of an exchange; `ref` may read the salt."""
+    return UnfinishedAnswer(
+        message=exchange.message,
+        chat=exchange.chat,
+        plugin=plugin,
+        domain=domain,
+        finish=shorten(scrub(exchange.finish_reason or ""), FINISH_LIMIT),
+        recalled=json.dumps({name: list(keys) for name, keys in exchange.recalled.items()}),
+        shown=json.dumps(list(exchange.shown)),
+        user_ref=ref(exchange.user),
+        chat_ref=ref(exchange.chat),
+    )
+
+
+# ------------------------------------------------------------------------------
+# filter/learner.py: Learning from finished answers, in the background: usage events and candidates.
+
+
+DISTILL_SECONDS_LIMIT = 600
+"""Longest time one distillation may hold its place in the queue, whatever the valve says."""
+DRAIN_MOST = 1_000
+"""Records moved at once: the rest waits for the timer, so that chats get their turn."""
+TALLY_SECONDS = 600.0
+"""Shortest time between two tallies of one process."""
+NOTE_LIMIT = 200
+
+
+class Learner:
+    """Turns exchanges into spooled events and candidates."""
+
+    def __init__(self, spool: Spool, worker: Worker, alerts: Alerts) -> None:
+        self.spool, self.worker, self.alerts = spool, worker, alerts
+        self.seen = Seen()
+        register = spool.paths.root / "attempts.sqlite"
+        self.attempts = Attempts(register, alerts)
+        self.underway = Underway(Unfinished(register, secrets.token_hex(8)), alerts)
+        self.counts: Counter[str] = Counter()
+        self._salt: bytes | None = None
+        self._draining = False
+        self._pause = Pause()
+        self.domain = ""
+        self._told: Counter[str] = Counter()
+        self._next_tally = time.monotonic() + TALLY_SECONDS
+
+    def offer(
+        self, exchange: Exchange, valves: LessonsValves, *, contribute: bool, plugin: str = ""
+    ) -> None:
+        """Queue what this exchange gives; cheap, called on the event loop.
+
+        With the `plugin`'s id an answer of a saved chat is noted as under way meanwhile.
+        """
+        self.domain = next(iter(valves.domain_names()), "")
+        if reason := private(exchange, valves, contribute=contribute):
+            self.count(f"skipped:{reason}", valves)
+            return
+        if exchange.recalled and self.seen.first(f"used {exchange.message}"):
+            self.worker.submit(lambda: self._note_usage(exchange))
+        if reason := refusal(exchange, valves):  # no attempt: a broken answer may be continued
+            self.count(f"skipped:{reason}", valves)
+        elif not self.seen.first(exchange.message):
+            self.count("skipped:seen", valves)
+        else:
+            self._queue(exchange, valves, plugin)
+
+    def _queue(self, exchange: Exchange, valves: LessonsValves, plugin: str) -> None:
+        noted = self._note(exchange, valves, plugin)
+
+        def dropped() -> None:
+            if noted is None:
+                self.count("lost:queue-full", valves)
+            else:
+                noted.add_done_callback(lambda _: self.underway.stand_back(exchange.message))
+
+        self.worker.submit(lambda: self._learn_noted(exchange, valves, noted), dropped)
+
+    def _note(
+        self, exchange: Exchange, valves: LessonsValves, plugin: str
+    ) -> asyncio.Future[Noted] | None:
+        """Note an answer that can be read again: of a saved chat, its lessons all known by key."""
+        if not (plugin and exchange.chat and len(exchange.shown) == len(exchange.injected)):
+            return None
+        domain = valves.domain_names()[0]
+        return self.underway.note(lambda: row_of(exchange, plugin, domain, self.reference))
+
+    async def _learn_noted(
+        self, exchange: Exchange, valves: LessonsValves, noted: asyncio.Future[Noted] | None
+    ) -> None:
+        if noted is not None and await noted is Noted.BEFORE:
+            self.count("skipped:seen", valves)
+        else:
+            await self.learn(exchange, valves)
+
+    async def learn(self, exchange: Exchange, valves: LessonsValves) -> None:
+        """Distill an answer; it is under way no longer, unless the server ends meanwhile."""
+        try:
+            await self._distill(exchange, valves)
+        except Exception:
+            await self.underway.close(exchange.message)
+            raise
+        await self.underway.close(exchange.message)
+
+    async def drain(self) -> None:
+        """Move the spool's oldest records into staging unless that is under way.
+
+        Warns once when it cannot; a server that is down is left alone for a while.
+        """
+        if self._draining or not self._pause.over():
+            return
+        self._draining = True
+        try:
+            await self._append_tally()
+            await in_daemon_thread(lambda: self.spool.drain(most=DRAIN_MOST))
+            self.alerts.clear("staging")
+            self._pause.end()
+        except StoreError as error:
+            if isinstance(error, StoreUnreachable):
+                self._pause.lengthen()
+            self.alerts.warn("staging", f"{error}; new lessons wait in {self.spool.paths.spool}")
+        finally:
+            self._draining = False
+
+    async def _append_tally(self) -> None:
+        """Spool what was counted since the last tally, once its time has come."""
+        counted = self.counts.copy()
+        fresh = counted - self._told
+        del fresh["skipped:off"]  # learning is switched off: every answer counts so
+        if not (fresh and self.domain and time.monotonic() >= self._next_tally):
+            return
+        tally = tally_of(secrets.token_hex(16), fresh, utc_stamp())
+        told, self._told = self._told, counted  # before waiting: a cancelled one is not repeated
+        try:
+            await in_daemon_thread(lambda: self.spool.append_tally(self.domain, tally))
+        except StoreError:  # a full spool or disk: draining is what makes room
+            self._told = told
+            return
+        self._next_tally = time.monotonic() + TALLY_SECONDS
+
+    async def _note_usage(self, exchange: Exchange) -> None:
+        await asyncio.to_thread(self._spooled, lambda: self._append_usage(exchange))
+
+    def _append_usage(self, exchange: Exchange) -> None:
+        finish = exchange.finish_reason or ""
+        tools = how_tools_ended(exchange.messages, whole=bool(finish))
+        for domain, keys in exchange.recalled.items():
+            usage = Usage(
+                keys=tuple(keys),
+                message_ref=digest("message", exchange.message),
+                user_ref=self.reference(exchange.user),
+                chat_ref=self.reference(exchange.chat),
+                at=utc_stamp(),
+                model=shorten(scrub(exchange.chat_model), NOTE_LIMIT),
+                outcome=shorten(scrub(finish), NOTE_LIMIT) or "broken",
+                tools=tools,
+            )
+            self.spool.append_usage(domain, usage)
+
+    async def _distill(self, exchange: Exchange, valves: LessonsValves) -> None:
+        turns, reason = await asyncio.to_thread(read_and_check, exchange, valves)
+        caps = (valves.distill_daily_cap, valves.distill_user_daily_cap)
+        who = (exchange.message, exchange.user)
+        owner = self.underway.owner_of(exchange.message)
+        if reason := reason or await self.attempts.refused(*who, *caps, owner):
+            self.count("lost:given-up" if reason == "given-up" else f"skipped:{reason}", valves)
+            return
+        try:
+            model = await model_name(exchange, valves)
+        except ModelError as error:
+            self.count("endpoint-failed", valves)
+            self.alerts.warn("distilling", str(error))
+            return
+        origin = await asyncio.to_thread(self._origin, exchange, valves, model)
+        if origin is None:
+            return
+        outcome = await distill(
+            turns,
+            origin,
+            self._asker(exchange, valves, model),
+            max_lessons=valves.distill_max_lessons,
+            injected=exchange.injected,
+        )
+        for name, number in outcome.counts.items():
+            self.count(name, valves, number)
+        if outcome.warning:
+            self.alerts.warn("distilling", outcome.warning)
+        else:
+            self.alerts.clear("distilling")
+        if outcome.candidates:
+            await asyncio.to_thread(
+                self._spooled, lambda: self._append_candidates(exchange, outcome.candidates)
+            )
+            self.worker.spawn(self.drain)
+
+    def _append_candidates(self, exchange: Exchange, found: Sequence[Candidate]) -> None:
+        """Append unless another worker took the answer up meanwhile, or it was forgotten."""
+        if not self.underway.still_ours(exchange.message):
+            self.counts["lost:taken"] += 1
+            return
+        self.spool.append_candidates(sealed(self._key(), found))
+        self.underway.close_now(exchange.message)  # at once: a kill here would ask twice
+
+    def _origin(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin | None:
+        made: list[Origin] = []
+        self._spooled(lambda: made.append(self._named(exchange, valves, model)))
+        return made[0] if made else None
+
+    def _named(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin:
+        return Origin(
+            domain=valves.domain_names()[0],
+            message_ref=digest("message", exchange.message),
+            chat_ref=self.reference(exchange.chat),
+            user_ref=self.reference(exchange.user),
+            at=utc_stamp(),
+            model=model,
+        )
+
+    def _asker(
+        self, exchange: Exchange, valves: LessonsValves, name: str
+    ) -> Callable[[list[dict[str, str]]], Awaitable[ChatReply]]:
+        seconds = float(min(max(1, valves.distill_timeout_s), DISTILL_SECONDS_LIMIT))
+
+        async def ask(messages: list[dict[str, str]]) -> ChatReply:
+            try:
+                async with asyncio.timeout(seconds + 2.0):
+                    if valves.distill_url.strip():
+                        model = http_model(valves, name, seconds)
+                        return await in_daemon_thread(lambda: model.ask(messages))
+                    return await ask_host_model(exchange.app, name, exchange.user, messages)
+            except TimeoutError:
+                raise ModelError(
+                    f"model {name} gave no answer in {seconds:.0f} s: see the valve "
+                    "`distill_timeout_s`"
+                ) from None
+
+        return ask
+
+    def reference(self, identity: str) -> str:
+        """Return what stands for a user or a chat in rows; may read the salt."""
+        return user_reference(self._key(), identity) if identity else ""
+
+    def _key(self) -> bytes:
+        if self._salt is None:
+            self._salt = ensure_salt(self.spool.paths)
+        return self._salt
+
+    def _spooled(self, append: Callable[[], None]) -> None:
+        try:
+            append()
+            self.alerts.clear("the spool")
+        except StoreError as error:
+            self.counts["lost:spool"] += 1
+            self.alerts.warn("the spool", f"{error}; nothing is learned meanwhile")
+
+    def count(self, name: str, valves: LessonsValves, number: int = 1) -> None:
+        """Count what became of an answer."""
+        self.counts[name] += number
+        if valves.debug:
+            lessons_log.info("distill: %s", name)
+
+
+async def model_name(exchange: Exchange, valves: LessonsValves) -> str:
+    """Return which model distills this exchange; raise ModelError."""
+    chosen = valves.distill_model.strip()
+    if valves.distill_url.strip():
+        return chosen or exchange.chat_model
+    return await host_model_id(exchange.app, chosen, exchange.chat_model)
+
+
+def http_model(valves: LessonsValves, name: str, seconds: float) -> HttpModel:
+    """Return the client of the configured endpoint."""
+    key = valves.distill_api_key or os.environ.get("LESSONS_LLM_API_KEY", "")
+    return HttpModel(valves.distill_url.strip(), name, key, seconds)
+
+
+def utc_stamp() -> str:
+    """Return the time as stored: ISO 8601, UTC, seconds."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# ------------------------------------------------------------------------------
+# filter/resume.py: Taking up answers that another worker left unfinished: read again, checked again, learned from.
+
+
+RESUMED_MOST = 20
+"""Answers taken up at one look: the other workers are to have some, too."""
+RESUME_TROUBLE = "taking up unfinished answers"
+
+
+class Resumption:
+    """Takes up unfinished answers for one learner."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        reader: CuratedReader,
+        fits: Callable[[LessonsValves], bool],
+        source: AnswerSource | None = None,
+    ) -> None:
+        self.learner, self.reader, self.fits = learner, reader, fits
+        self.source: AnswerSource = source or HostAnswers()
+
+    async def take_up(self, plugin: str, app: Any) -> None:
+        """Queue what others left, as far as there is room; warns once when it cannot."""
+        room = min(RESUMED_MOST, self.learner.worker.room())
+        if not (plugin and app and room and self.reader.loaded):
+            return
+        alerts = self.learner.alerts
+        try:
+            taken = await self.learner.underway.take(plugin, room)
+        except StoreError as error:
+            alerts.warn(RESUME_TROUBLE, f"{error}; answers of dead workers wait")
+            return
+        alerts.clear(RESUME_TROUBLE)
+        self.learner.counts.update(taken.counts)
+        for answer in taken.answers:
+            self._queue(answer, app)
+
+    def _queue(self, answer: UnfinishedAnswer, app: Any) -> None:
+        self.learner.worker.submit(
+            lambda: self._resume(answer, app),
+            lambda: self.learner.underway.stand_back(answer.message),
+        )
+
+    async def _resume(self, answer: UnfinishedAnswer, app: Any) -> None:
+        try:
+            found = await self._read_again(answer, app)
+        except Exception as error:  # another Open WebUI, its database in trouble
+            lessons_log.debug("%s failed", RESUME_TROUBLE, exc_info=True)
+            self.learner.alerts.warn(
+                RESUME_TROUBLE, f"{RESUME_TROUBLE} failed: {type(error).__name__}"
+            )
+            found = "lost:unreadable"
+        if isinstance(found, str):
+            self.learner.counts[found] += 1
+            await self.learner.underway.close(answer.message)
+            return
+        exchange, valves = found
+        self.learner.count("resumed", valves)
+        await self.learner.learn(exchange, valves)
+
+    async def _read_again(
+        self, answer: UnfinishedAnswer, app: Any
+    ) -> tuple[Exchange, LessonsValves] | str:
+        """Return what to learn from and the valves of today; else what to count."""
+        stored = await self.source.valves(answer.plugin)
+        if stored is None:
+            return "skipped:off"
+        valves = LessonsValves.model_validate(dict(stored))
+        if not self.fits(valves) or answer.domain not in valves.domain_names()[:1]:
+            return "lost:other-store"
+        found = await self.source.answer(answer.chat, answer.message)
+        if found is None:
+            return "lost:deleted"
+        if not self._same_people(answer, found):
+            return "lost:other-user"
+        texts = self._texts(answer.keys_shown())
+        if texts is None:
+            return "lost:lessons-gone"
+        exchange = exchange_of(answer, found, texts, app)
+        own = LessonsUserValves.model_validate(
+            dict(await self.source.own_valves(answer.plugin, found.user))
+        )
+        chosen = own.contribute and own.use_lessons
+        reason = private(exchange, valves, contribute=chosen) or refusal(exchange, valves)
+        return f"skipped:{reason}" if reason else (exchange, valves)
+
+    def _same_people(self, answer: UnfinishedAnswer, found: StoredAnswer) -> bool:
+        """Say whether the chat's owner is who was answered: who else may write in it is unknown."""
+        return self.learner.reference(found.user) == answer.user_ref
+
+    def _texts(self, keys: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Return the lessons' texts, None where one is not in the shelf any more."""
+        loaded = self.reader.loaded
+        places = [loaded.recall.places.get(key) for key in keys] if loaded else [None]
+        if loaded is None or None in places:
+            return None
+        return tuple(loaded.recall.lesson(p).lesson.text for p in places if p is not None)
+
+
+def exchange_of(
+    answer: UnfinishedAnswer, found: StoredAnswer, texts: tuple[str, ...], app: Any
+) -> Exchange:
+    """Return the exchange as its outlet saw it."""
+    return Exchange(
+        messages=found.messages,
+        chat=answer.chat,
+        message=answer.message,
+        user=found.user,
+        chat_model=found.model,
+        finish_reason=answer.finish or None,
+        recalled=answer.keys_by_domain(),
+        injected=texts,
+        shown=answer.keys_shown(),
+        internal=False,
+        app=app,
+    )
+
+
+# ------------------------------------------------------------------------------
 # filter/lessons_filter.py
 
 
-CARRIER = "lessons_loop"
-"""Key in `__metadata__`, the one object inlet, request and outlet of an answer share."""
 RECALL_SECONDS_LIMIT = 30.0
 """Longest time recall may hold a chat back, whatever the valve says."""
 LESSONS_LIMIT = 64
@@ -7810,6 +8493,11 @@ class LessonsBackend:
         self.recaller = Recaller(self.reader, alerts)
         self.spool = Spool(paths, staging)
         self.learner = Learner(self.spool, worker, alerts)
+        self.resumption = Resumption(self.learner, self.reader, self.fits)
+
+    def fits(self, valves: LessonsValves) -> bool:
+        """Say whether these valves still mean this backend."""
+        return store_settings(valves) == self.settings
 
     async def close(self) -> None:
         """Let go of connections; records that wait are found by the next backend."""
@@ -7846,6 +8534,7 @@ class Filter:
         self.worker = Worker()
         self.backend: LessonsBackend | None = None
         self.timer: asyncio.Task[None] | None = None
+        self.plugin, self.app = "", None
 
     async def inlet(
         self,
@@ -7854,9 +8543,11 @@ class Filter:
         __metadata__: Body | None = None,
         __request__: Any = None,
         __event_emitter__: Emitter | None = None,
+        __id__: str = "",
     ) -> Body:
         """Add the lessons that fit the question; on any trouble return the body as it came."""
         valves = self.valves
+        self._runs_in(__id__, __request__)
         try:
             changed = await self._recalled(
                 body, valves, __user__, __metadata__, __request__, __event_emitter__
@@ -7883,19 +8574,25 @@ class Filter:
         __user__: Body | None = None,
         __metadata__: Body | None = None,
         __request__: Any = None,
+        __id__: str = "",
     ) -> Body:
         """Queue what the finished answer gives and return at once, the body untouched."""
         valves = self.valves
+        self._runs_in(__id__, __request__)
         try:
             exchange = read_exchange(body, __user__, __metadata__, __request__)
             chosen = user_valves(__user__)
             backend = self._ready(valves)
-            backend.learner.offer(
-                exchange, valves, contribute=chosen.contribute and chosen.use_lessons
-            )
+            contribute = chosen.contribute and chosen.use_lessons
+            backend.learner.offer(exchange, valves, contribute=contribute, plugin=self.plugin)
         except Exception as error:
             self._failed("learning", error)
         return body
+
+    def _runs_in(self, plugin: str, request: Any) -> None:
+        """Remember the server and the function's id in it, for work beside the hooks."""
+        self.plugin = plugin or self.plugin
+        self.app = getattr(request, "app", None) or self.app
 
     async def _recalled(
         self,
@@ -7957,12 +8654,13 @@ class Filter:
 
 async def tick(owner: object) -> None:
     """Refresh the lessons and move waiting records on: what the timer does."""
-    backend = owner.backend if isinstance(owner, Filter) else None
-    if backend is None:
+    if not isinstance(owner, Filter) or owner.backend is None:
         return
+    backend = owner.backend
     try:
         await in_daemon_thread(backend.reader.refresh)
         await backend.learner.drain()
+        await backend.resumption.take_up(owner.plugin, owner.app)
     except Exception as error:  # the timer must survive whatever a file can hold
         backend.reader.alerts.warn("refreshing", f"refreshing lessons failed: {first_line(error)}")
 
@@ -7982,7 +8680,9 @@ def carried(lessons: tuple[Curated, ...], text: str, *, used: bool) -> Body:
     keys: dict[str, list[str]] = {}
     for lesson in lessons if used else ():
         keys.setdefault(lesson.lesson.domain, []).append(lesson.key)
-    return {"block": text, "keys": keys, "texts": [lesson.lesson.text for lesson in lessons]}
+    shown = [lesson.key for lesson in lessons]
+    texts = [lesson.lesson.text for lesson in lessons]
+    return {"block": text, "keys": keys, "shown": shown, "texts": texts}
 
 
 async def show(emitter: Emitter, lessons: tuple[Curated, ...]) -> None:
@@ -8015,29 +8715,3 @@ def user_valves(user: Body | None) -> LessonsUserValves:
         return stored
     values = stored if isinstance(stored, Mapping) else getattr(stored, "__dict__", {})
     return LessonsUserValves.model_validate(dict(values))
-
-
-def read_exchange(body: Body, user: Body | None, metadata: Body | None, request: Any) -> Exchange:
-    """Collect what learning needs; messages are copied one level deep."""
-    meta = metadata or {}
-    messages = body.get("messages")
-    copied = tuple(
-        dict(m) if isinstance(m, Mapping) else m
-        for m in (messages if isinstance(messages, list) else [])
-    )
-    last = copied[-1] if copied and isinstance(copied[-1], dict) else {}
-    finish = last.get("finish_reason") if last.get("role") == "assistant" else None
-    found = meta.get(CARRIER)
-    used = found if isinstance(found, Mapping) else {}
-    return Exchange(
-        messages=copied,
-        chat=str(body.get("chat_id") or meta.get("chat_id") or ""),
-        message=str(body.get("id") or last.get("id") or ""),
-        user=str((user or {}).get("id") or meta.get("user_id") or ""),
-        chat_model=str(body.get("model") or ""),
-        finish_reason=finish if isinstance(finish, str) else None,
-        recalled=used.get("keys") or {},
-        injected=tuple(used.get("texts") or ()),
-        internal=bool(meta.get("internal") or meta.get("automation_id")),
-        app=getattr(request, "app", None),
-    )
