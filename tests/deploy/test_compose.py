@@ -139,6 +139,25 @@ def test_waits_lead_to_services_that_can_end_them() -> None:
             assert (known["restart"] == "no") if ends else ("healthcheck" in known), name
 
 
+def test_gate_by_hand_opens_whatever_init_says() -> None:
+    """`compose run` starts what a service depends on anew, and gives up where that fails."""
+    assert "gate-init" not in waits_for("gate")
+    assert SERVICES["gate"]["depends_on"]["lessons-chroma"]["condition"] == "service_started"
+    assert "gate-init" in waits_for("gate-schedule")
+
+
+def waits_for(name: str) -> set[str]:
+    """Return what must have run before a service, through all others."""
+    found = set(SERVICES[name].get("depends_on") or ())
+    return found.union(*(waits_for(one) for one in found))
+
+
+def test_init_is_the_cluster_s() -> None:
+    (job,) = [o for o in load_objects("base") if o["kind"] == "CronJob"]
+    (init,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["initContainers"]
+    assert SERVICES["gate-init"]["command"] == init["args"]
+
+
 def test_gate_s_commands_are_commands() -> None:
     for name in (one for one in SERVICES if one.startswith("gate")):
         words = [str(word) for word in SERVICES[name]["command"]]
