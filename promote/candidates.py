@@ -57,20 +57,20 @@ class StagedEvents(NamedTuple):
 
 def read_candidates(place: StagingPlace, domain: str) -> Staged:
     """Read staging's candidates; raise StoreLocked or StoreDamaged."""
-    (records,) = _read_staging(place, collection_names(domain)["candidates"])
+    (records,) = read_staging(place, collection_names(domain)["candidates"])
     return _staged(records, domain)
 
 
 def read_events(place: StagingPlace, domain: str) -> StagedEvents:
     """Read staging's events; raise StoreLocked or StoreDamaged."""
-    (records,) = _read_staging(place, collection_names(domain)["events"])
+    (records,) = read_staging(place, collection_names(domain)["events"])
     return _staged_events(records)
 
 
 def read_staged(place: StagingPlace, domain: str) -> tuple[Staged, StagedEvents]:
     """Read both in one session, tallies left out; raise StoreLocked or StoreDamaged."""
     names = collection_names(domain)
-    candidates, events = _read_staging(place, names["candidates"], names["events"])
+    candidates, events = read_staging(place, names["candidates"], names["events"])
     judging = [record for record in events if record.metadata.get("type") != Tally.kind]
     return _staged(candidates, domain), _staged_events(judging)
 
@@ -164,7 +164,7 @@ def ensure_staging(place: StagingPlace, domain: str, schema: int = SCHEMA) -> No
                 make_staging(client, name, {MARK_FIELD: schema})
 
 
-def _read_staging(place: StagingPlace, *names: str) -> list[list[Record]]:
+def read_staging(place: StagingPlace, *names: str) -> list[list[Record]]:
     """Return the rows of each collection, read in one session."""
     with place.staging() as client:
         found = [find_collection(client, name) if client is not None else None for name in names]

@@ -27,11 +27,16 @@ def dump(folder: Path, target: Path) -> None:
     try:
         with target.open("w", encoding="utf-8") as file:
             for collection in sorted(client.list_collections(), key=lambda one: one.name):
-                head = {"name": collection.name, "metadata": collection.metadata}
-                file.write(_line(head | {"space": space_of(collection)}))
+                file.write(_line(_head(collection)))
                 file.writelines(_line(row.model_dump()) for row in _rows(collection))
     finally:
         client.close()  # type: ignore[attr-defined]
+
+
+def _head(collection: Any) -> dict[str, Any]:
+    """Return what the copy shall be: of staging one shape, whoever made the original."""
+    space = "cosine" if is_staging(collection.name) else space_of(collection)
+    return {"name": collection.name, "metadata": collection.metadata, "space": space}
 
 
 def _line(content: dict[str, Any]) -> str:

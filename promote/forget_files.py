@@ -43,10 +43,12 @@ def forget_thumbs(place: Located, needles: set[str]) -> int:
 def loose_files(place: Located, needles: set[str]) -> list[Path]:
     """Return files beside the store that name one of the references; raise StoreError.
 
-    Payloads no ledger line names any more, torn lines, drafts of runs that died.
+    Payloads no ledger line names any more, torn lines, drafts of runs that died, copies of
+    rows nobody can read: one that names them goes with its whole file.
     """
     state = place.state
-    patterns = ("payloads/*.json", "payloads/.*.tmp", "ledger.torn-*", "journal.*", ".*.tmp")
+    patterns = ["payloads/*.json", "payloads/.*.tmp", "ledger.torn-*", "journal.*", ".*.tmp"]
+    patterns += ["unreadable/*/*.jsonl", "unreadable/*/.*.tmp"]
     return _naming([file for pattern in patterns for file in state.glob(pattern)], needles)
 
 

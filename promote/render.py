@@ -177,6 +177,7 @@ def _counted(report: RunReport) -> list[str]:
         "not_reviewed": "not reviewed {}",
         "folded": f"{many(report.folded, 'event')} of use and rating counted",
         "unreadable": f"{many(report.unreadable, 'unreadable row')} in staging",
+        "set_aside": "{} of them copied aside and deleted",
     }
     counts = report.counts().items()
     return [said.get(name, f"{name} {{}}").format(count) for name, count in counts if count]

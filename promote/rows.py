@@ -144,7 +144,7 @@ def find_collection(client: ClientAPI, name: str) -> Any | None:
 
 
 def create_cosine(
-    client: ClientAPI, name: str, metadata: Mapping[str, Any] | None = None, space: str = "cosine"
+    client: ClientAPI, name: str, metadata: Mapping[str, Any] | None = None, space: Any = "cosine"
 ) -> Any:
     """Create a collection of our own: cosine (a copy: what the original is), no function."""
     with chroma_errors(name):

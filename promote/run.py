@@ -37,6 +37,7 @@ from lessons_loop.promote.run_report import Outcome, RunReport
 from lessons_loop.promote.seals import read_seals
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.similarity import CONFLICT, RELATED
+from lessons_loop.promote.unreadable import set_aside_old
 from lessons_loop.promote.uses_kept import drop_old_uses
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ def _tidied(session: GateSession, options: RunOptions, report: RunReport) -> lis
         report.decay = demote_stale(session, options.decay, write=write)
     options.ready()
     report.candidates, report.unreadable = len(candidates), session.unreadable
+    report.set_aside = set_aside_old(session, write=write) if session.unreadable else 0
     return candidates
 
 

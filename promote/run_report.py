@@ -75,6 +75,9 @@ class RunReport:
     proof: ProofResult | None = None
     """What the batch's proof said; None: nobody asked for one."""
     unreadable: int = 0
+    """Rows of staging that are no candidates."""
+    set_aside: int = 0
+    """How many of them are old: copied into the state directory, then deleted."""
     error: str = ""
     """Why the review, or judging, ended early; empty when it did not."""
     judged: Counter[str] = field(default_factory=Counter)
@@ -97,6 +100,7 @@ class RunReport:
             "harmful": len(self.harmful),
             "folded": self.folded,
             "unreadable": self.unreadable,
+            "set_aside": self.set_aside,
         }
 
     def as_dict(self) -> dict[str, Any]:

@@ -55,6 +55,8 @@ class Outcomes(BaseModel):
     harmful: int = 0
     """Curated lessons held because they were measured to do harm."""
     folded: int = 0
+    set_aside: int = 0
+    """Unreadable rows of staging that were copied aside and deleted."""
 
 
 class RunLine(BaseModel):

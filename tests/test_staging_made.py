@@ -101,6 +101,18 @@ def test_forgetting_keeps_shapes_of_the_gates_own(root: Path) -> None:
     assert found[0] == found[1] and len(found[0]) == 2
 
 
+@on_folder
+def test_forgetting_mends_staging_of_another_shape(root: Path) -> None:
+    with raw_client(root, "staging") as client:
+        for name in NAMES:
+            client.create_collection(name, embedding_function=None)  # l2, 16 neighbours
+    fill(root)
+    assert compact(StorePaths(root).staging)
+    assert {(one["space"], one["max_neighbors"]) for one in shapes(root)} == {
+        ("cosine", STAGING_NEIGHBOURS)
+    }
+
+
 def test_only_one_place_makes_staging() -> None:
     """Whatever else creates collections is a copy in memory, a lock or the gate's own."""
     making = {
