@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from support.operators_page import (
     ROOT,
     Kubectl,
     blocks,
+    command_lines,
     commands,
     kubectl,
     lessons_lines,
@@ -100,6 +102,38 @@ def test_commands_are_found_at_all() -> None:
 
 def test_blocks_are_sound_shell() -> None:
     run("bash", "-n", "-c", "".join(blocks()))
+
+
+@pytest.mark.parametrize(("stdin", "stdout"), [(True, True), (True, False), (False, True)])
+def test_desk_is_a_terminal_where_somebody_sits(stdin: bool, stdout: bool) -> None:
+    """A review asks its questions on one; what goes into a file must not be ended by CR LF."""
+    (function,) = re.findall(r"^desk\(\) \{.*$", TEXT, re.M)
+    script = f'kubectl() {{ echo "$@" >&2; }}\n{function}\ndesk candidates'
+    ours, theirs = os.openpty()
+    done = subprocess.run(
+        ["bash", "-uc", script],
+        stdin=theirs if stdin else subprocess.DEVNULL,
+        stdout=theirs if stdout else subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={"USER": "anna"},
+        text=True,
+        timeout=20,
+    )
+    os.close(ours), os.close(theirs)
+    start = "exec -i -t" if stdin and stdout else "exec -i"
+    where = "deploy/lessons-desk -n lessons -- env LOGNAME=anna lessons candidates"
+    assert done.stderr == f"{start} {where}\n"
+
+
+def test_desk_is_waited_for_before_it_is_used() -> None:
+    """A pod that is not there yet, or one that is going, takes no command."""
+    (opening,) = [line for line in command_lines() if "--replicas=1" in line]
+    assert "; kubectl rollout status deploy/lessons-desk -n lessons" in opening
+    for block in blocks():
+        shut = False
+        for line in block.splitlines():
+            shut = (shut or line.startswith("kubectl apply")) and line != "opendesk"
+            assert not (shut and line.startswith("desk ")), line
 
 
 def test_copied_overlay_renders_like_its_original(tmp_path: Path) -> None:
