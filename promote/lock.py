@@ -55,6 +55,18 @@ def borrowed_lock(path: Path) -> Iterator[None]:
         yield
 
 
+def is_held(path: Path) -> bool:
+    """Say whether somebody holds a lock file; a shared lock is taken for an instant."""
+    try:
+        with path.open() as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # not there, or another user's
+        return False
+    return False
+
+
 def _take(handle: IO[str], path: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -15,7 +15,14 @@ from lessons_loop.filter.events import Tally, Usage
 from lessons_loop.filter.lessons_filter import CARRIER, Filter, lesson_source
 from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.seal import is_sealed
-from lessons_loop.filter.spool import SPOOL_LIMIT, spooled, write_spooled
+from lessons_loop.filter.spool import (
+    SPOOL_LIMIT,
+    STUCK_SECONDS,
+    oldest_spooled,
+    spool_lock,
+    spooled,
+    write_spooled,
+)
 from lessons_loop.filter.store import StorePaths, ensure_salt, file_lock, staging_session
 from support.gate import HashEmbedder
 from support.llm_server import LlmServer, hangs, http_error, says
@@ -204,6 +211,22 @@ def test_full_spool_empties_though_a_tally_is_due(tmp_path, server):
     learner._next_tally = 0.0
     asyncio.run(learner.drain())
     assert learner.spool.waiting() < SPOOL_LIMIT and len(loop.usages()) == 1
+
+
+def test_worker_that_hangs_is_warned_of_once(tmp_path, server, caplog):
+    loop = Loop(tmp_path, server)
+    loop.run(outlet_body())
+    usage = Usage(keys=("k",), message_ref="m", at="2026-11-02T08:00:00Z").to_record()
+    write_spooled(loop.paths.spool, "sql-lessons-events", usage)
+    os.utime(oldest_spooled(loop.paths.spool), (time.time() - STUCK_SECONDS - 90,) * 2)
+    learner = loop.filter.backend.learner
+    with file_lock(spool_lock(loop.paths), 1):
+        for _ in range(2):
+            asyncio.run(learner.drain())
+    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert len(told) == 1 and "spool.lock is held by another worker" in told[0]
+    asyncio.run(learner.drain())
+    assert learner.spool.waiting() == 0 and len(loop.usages()) == 1
 
 
 def test_learning_switched_off_leaves_no_tally(tmp_path, server):

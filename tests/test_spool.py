@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
+import time
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +17,15 @@ from hypothesis import strategies as st
 from lessons_loop.filter.errors import StoreError, StoreLocked
 from lessons_loop.filter.events import Rating, Usage, is_counted
 from lessons_loop.filter.models import Candidate, Evidence, Lesson, Record
-from lessons_loop.filter.spool import Spool, read_spooled, spooled, write_spooled
+from lessons_loop.filter.spool import (
+    STUCK_SECONDS,
+    Spool,
+    oldest_spooled,
+    read_spooled,
+    spool_lock,
+    spooled,
+    write_spooled,
+)
 from lessons_loop.filter.store import StorePaths, ensure_salt, file_lock, staging_session
 from lessons_loop.filter.text import digest
 
@@ -304,3 +316,61 @@ def test_unusable_share_counts_all_and_says_so_once(caplog):
     given_share = "a third"
     assert all(is_counted(f"m{n}", given_share) for n in range(50))
     assert caplog.text.count("is no percentage") == 1 and "a third" in caplog.text
+
+
+HOLD = """
+import fcntl, sys, time
+handle = open(sys.argv[1], "a+")
+fcntl.flock(handle, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+@contextmanager
+def hanging_worker(spool):
+    """Another process that holds the spool's lock and does nothing."""
+    command = [sys.executable, "-c", HOLD, str(spool_lock(spool.paths))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
+        try:
+            assert worker.stdout.readline() == "held\n"
+            yield worker
+        finally:
+            worker.kill()
+
+
+def age(spool, seconds):
+    """Let all that waits have been spooled so long ago."""
+    for file in spooled(spool.paths.spool):
+        os.utime(file, (time.time() - seconds,) * 2)
+
+
+def test_worker_that_hangs_is_told_once_a_record_waits_long(spool):
+    spool.append_candidates([candidate(1)])
+    with hanging_worker(spool):
+        assert spool.drain(0.1) == 0
+        age(spool, STUCK_SECONDS + 90)
+        with pytest.raises(StoreLocked, match=r"spool.lock is held .* waits for 1[12] minutes"):
+            spool.drain(0.1)
+    assert spool.waiting() == 1
+
+
+def test_killed_holder_frees_the_spool_at_once(spool):
+    spool.append_candidates([candidate(1)])
+    age(spool, STUCK_SECONDS + 90)
+    with hanging_worker(spool) as worker:
+        worker.kill()
+        worker.wait()
+        assert spool.drain(0.1) == 1
+
+
+def test_worker_that_gets_on_does_not_hang(spool):
+    """While a backlog is emptied, its records are old: the oldest goes, nothing is said."""
+    spool.append_candidates([candidate(1), candidate(2)])
+    age(spool, STUCK_SECONDS + 90)
+    lock, first = spool_lock(spool.paths), oldest_spooled(spool.paths.spool)
+    with file_lock(lock, 1):
+        moving = threading.Timer(0.2, first.unlink)
+        moving.start()
+        assert spool.drain(1.0) == 0
+        moving.join()

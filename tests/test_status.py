@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from lessons_loop.deploy.status.quick import quick_status
 from lessons_loop.deploy.status.render import render_status, run_lines, spark
 from lessons_loop.deploy.status.runs import read_tail
 from lessons_loop.deploy.status.whole import read_status
-from lessons_loop.filter.store import StorePaths, ensure_salt
+from lessons_loop.filter.spool import Spool, oldest_spooled, spool_lock
+from lessons_loop.filter.store import StorePaths, ensure_salt, file_lock
 from lessons_loop.promote.records import Action, Change
 from lessons_loop.promote.runs import Outcomes, RunLine, append_run
 from lessons_loop.promote.session import open_gate
@@ -257,3 +259,19 @@ def test_run_without_a_decision_is_the_last_one(used: Path) -> None:
     append_run(used / "state", RunLine(run="e", ended=late.format(3), error="no model", **known))
     assert quick(used).last_run == f"{late.format(1)} idle" > before
     assert read_status(*store_and_state(used), []).last_run == quick(used).last_run
+
+
+@pytest.mark.parametrize("held", [True, False])
+@on_folder
+def test_records_that_wait_long_are_told_in_one_line(used: Path, held: bool) -> None:
+    paths = StorePaths(used)
+    spool = Spool(paths)
+    spool.append_candidates([candidate("Name the unit.", message="m8")])
+    assert "since" not in render_status(quick(used), 200)
+    os.utime(oldest_spooled(paths.spool) or "", (1.7e9, 1.7e9))
+    with file_lock(spool_lock(paths), 1) if held else nullcontext():
+        for found in (quick(used), read_status(*store_and_state(used), [])):
+            assert (found.spool, found.spool_held) == (1, held)
+            (line,) = [row for row in render_status(found, 200).splitlines() if "spool" in row]
+            assert "1 record waiting for staging since 2023-11-14T22:13:20Z: " in line
+            assert ("end the one that hangs" in line) is held

@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Notes thumbs on answers, so that the gate can tell which curated lessons help.
-source_digest: 45e1635bc579658a99bcf507bd6f9308e9f90d8161e3685764ffa506305a4dcd
+source_digest: 004a59a5bc3d543c540f880df6c3af0aa359f5e5dee9e3b5087dbff11b54e00d
 """
 
 from __future__ import annotations
@@ -2175,6 +2175,8 @@ BREATH_SECONDS = 0.02
 """Between batches: an embedded one holds the interpreter (50 rows: 0.1 s), chats go on here."""
 SPOOL_LIMIT = 10_000
 """Files kept at most; beyond it new records are refused, with a warning."""
+STUCK_SECONDS = 600.0
+"""A record that waits longer, while another worker holds the lock and moves nothing: it hangs."""
 
 
 class StagingSink(Protocol):
@@ -2256,10 +2258,16 @@ class Spool:
         """Move what waits, the oldest `most` of it, into staging; return how many records.
 
         0 where another worker is still at it after `seconds`. Raises StoreError (StoreLocked,
-        StoreDamaged, StoreUnreachable, StoreMissing) and leaves in place what was not stored.
+        also where that one seems to hang, StoreDamaged, StoreUnreachable, StoreMissing) and
+        leaves in place what was not stored.
         """
-        with drained_alone(self.paths.root / "spool.lock", seconds) as alone:
-            return self._drain(seconds, most) if alone else 0
+        lock, oldest = spool_lock(self.paths), oldest_spooled(self.paths.spool)
+        with drained_alone(lock, seconds) as alone:
+            if alone:
+                return self._drain(seconds, most)
+        if oldest is not None and oldest == oldest_spooled(self.paths.spool):
+            refuse_stuck(lock, oldest)
+        return 0
 
     def _drain(self, seconds: float, most: int | None) -> int:
         moved, refused = 0, dict[str, StoreError]()
@@ -2319,6 +2327,32 @@ def drained_alone(lock: Path, seconds: float) -> Iterator[bool]:
         except StoreError:
             pass
         yield True
+
+
+def spool_lock(paths: StorePaths) -> Path:
+    """Return the lock of whoever empties the spool; the kernel's, so it ends with its holder."""
+    return paths.root / "spool.lock"
+
+
+def oldest_spooled(folder: Path) -> Path | None:
+    """Return the file that waits longest, None without one."""
+    try:
+        with os.scandir(folder) as found:
+            names = [entry.name for entry in found if entry.name.endswith(".json")]
+    except OSError:
+        return None
+    return folder / min(names) if names else None
+
+
+def refuse_stuck(lock: Path, oldest: Path) -> None:
+    """Raise StoreLocked where a record waits too long for whoever holds the lock."""
+    with suppress(OSError):  # it was moved on just now
+        minutes = (time.time() - oldest.stat().st_mtime) / 60
+        if minutes * 60 > STUCK_SECONDS:
+            raise StoreLocked(
+                f"{lock} is held by another worker and a record waits for {minutes:.0f} minutes: "
+                "where that lasts, end the worker that hangs"
+            )
 
 
 def spooled(folder: Path) -> Iterator[Path]:

@@ -71,6 +71,10 @@ class StoreStatus:
     """None: a server's plugin keeps its spool where it runs."""
     spool_bad: int
     """Spool files that were none of ours, kept in `spool/bad`."""
+    spool_since: str = ""
+    """When the record that waits longest was spooled; empty: none waits."""
+    spool_held: bool = False
+    """Whether a worker holds the spool's lock now."""
     checked: bool = False
     """Whether the store itself was read, not what the gate wrote down about it."""
     last_run: str = ""

@@ -15,9 +15,9 @@ from pathlib import Path
 from lessons_loop.deploy.status.facts import DomainStatus, StoreStatus
 from lessons_loop.deploy.status.hidden import hidden_lessons, other_setting
 from lessons_loop.deploy.status.runs import add_ledger, add_operations, ranked
+from lessons_loop.deploy.status.waiting import spool_status
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.published import PublishedHeader, parse_header
-from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.places import FolderStore
 from lessons_loop.promote.proof_summary import proven_as_dict
@@ -41,7 +41,7 @@ def quick_status(store: str, state: Path | None, domains: Sequence[str]) -> Stor
     names = list(domains) or sorted({*summaries, *published})
     if not names or any(name not in summaries for name in names):
         return None
-    found = StoreStatus(place.title, [], *spool_of(place))
+    found = spool_status(place.title, None if isinstance(place, ServerStore) else place.paths)
     for name in names:
         add_domain(found, place, summaries[name])
     add_ledger(found, place.state, [summaries[name] for name in names], domains)
@@ -59,14 +59,6 @@ def published_domains(place: FolderStore | ServerStore) -> list[str]:
     if isinstance(place, ServerStore):
         return []
     return [file.stem for file in place.paths.published("x").parent.glob("*.lessons")]
-
-
-def spool_of(place: FolderStore | ServerStore) -> tuple[int | None, int]:
-    """Return how many records wait in the spool, and how many files there were none of ours."""
-    if isinstance(place, ServerStore):
-        return None, 0
-    bad = place.paths.spool / "bad"
-    return Spool(place.paths).waiting(), len(list(bad.glob("*"))) if bad.is_dir() else 0
 
 
 def add_salt(found: StoreStatus, place: FolderStore | ServerStore) -> None:

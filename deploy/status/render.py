@@ -9,6 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from lessons_loop.deploy.doctor.render import beside
 from lessons_loop.deploy.status.facts import DomainStatus, StoreStatus
+from lessons_loop.filter.spool import STUCK_SECONDS
 from lessons_loop.promote.clock import parse_iso, utc_now
 from lessons_loop.promote.counting import many
 from lessons_loop.promote.proof_summary import ProofSummary
@@ -17,6 +18,7 @@ from lessons_loop.promote.showing import plain
 from lessons_loop.promote.summary import LessonRecord
 from lessons_loop.promote.waiting import aged
 
+HANGS = "a worker holds spool.lock: where that lasts, end the one that hangs"
 COLUMN = 13
 """Where the texts begin."""
 SHOWN_RECORDS = 10
@@ -34,7 +36,7 @@ def render_status(
     lines += [
         ("hidden", f"{one.domain}: {one.lessons} {one.cause}: {one.remedy}") for one in found.hidden
     ]
-    lines += gate_lines(found)
+    lines += gate_lines(found, moment)
     lines += [("note", note) for note in found.notes]
     lines += [("problem", problem) for problem in found.problems]
     shown = [row for head, text in lines for row in beside(head, text, width, COLUMN)]
@@ -65,18 +67,27 @@ def proof_lines(domain: DomainStatus) -> list[str]:
     return lines + ([f"harmful: {ids}, held by the next run: lessons show ID"] if ids else [])
 
 
-def gate_lines(found: StoreStatus) -> list[tuple[str, str]]:
+def gate_lines(found: StoreStatus, now: datetime) -> list[tuple[str, str]]:
     """Return what concerns the whole store."""
-    spool = f"{many(found.spool, 'record')} waiting for staging"
-    spool = spool if found.spool is not None else "in Open WebUI's own data folder"
-    bad = f", {found.spool_bad} unreadable" if found.spool_bad else ""
-    lines = [("spool", spool + bad), ("schema", shown(found.schema))]
+    lines = [("spool", spool_text(found, now)), ("schema", shown(found.schema))]
     lines.append(("last run", found.last_run or "none"))
     if found.pause:
         lines.append(("paused", found.pause))
     if found.preview:
         lines.append(("preview", f"{found.preview}: lessons confirm"))
     return [*lines, ("ledger", ledger_text(found)), ("decay", found.decay)]
+
+
+def spool_text(found: StoreStatus, now: datetime) -> str:
+    """Return what waits in the spool, and since when where that is too long."""
+    if found.spool is None:
+        return "in Open WebUI's own data folder"
+    told = f"{many(found.spool, 'record')} waiting for staging"
+    since = parse_iso(found.spool_since)
+    if since is not None and (now - since).total_seconds() > STUCK_SECONDS:
+        told += f" since {found.spool_since}: "
+        told += HANGS if found.spool_held else "is Open WebUI running?"
+    return told + (f", {found.spool_bad} unreadable" if found.spool_bad else "")
 
 
 def ledger_text(found: StoreStatus) -> str:

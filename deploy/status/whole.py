@@ -10,10 +10,10 @@ from lessons_loop.deploy.status.facts import DomainStatus, Hidden, StoreStatus
 from lessons_loop.deploy.status.hidden import hidden_lessons, other_setting
 from lessons_loop.deploy.status.quick import salt_lost
 from lessons_loop.deploy.status.runs import add_last_run, add_operations, ranked
+from lessons_loop.deploy.status.waiting import spool_status
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.published import read_published
 from lessons_loop.filter.server import ServerAddress
-from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.forgotten import Forgotten
 from lessons_loop.promote.proof_summary import proven_as_dict
@@ -40,8 +40,7 @@ def read_status(store: str, state: Path | None, domains: Sequence[str]) -> Store
     paths = existing_store(store)
     if isinstance(paths, ServerAddress):
         return read_server_status(store, state, domains)
-    bad = len(list((paths.spool / "bad").glob("*"))) if paths.spool.is_dir() else 0
-    found = StoreStatus(str(paths.root), [], Spool(paths).waiting(), bad)
+    found = spool_status(str(paths.root), paths)
     summaries: list[Summary] = []
     names = list(domains or domains_of(paths))
     for name in names:  # grows: a domain whose published file is gone is known to the gate alone
@@ -76,7 +75,7 @@ def finished(
 def read_server_status(store: str, state: Path | None, domains: Sequence[str]) -> StoreStatus:
     """Read a store on a server, where recall reads curated itself; raise StoreError."""
     place = locate(store, state)
-    found = StoreStatus(place.title, [], None, 0)
+    found = spool_status(place.title, None)
     summaries: list[Summary] = []
     for name in domains or (place.domains() if isinstance(place, ServerStore) else ()):
         domain = DomainStatus(name)
