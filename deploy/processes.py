@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ LOOPBACK = "127.0.0.1"
 LOOPBACK_NAMES = (LOOPBACK, "localhost", "::1")
 POLL_SECONDS = 0.2
 STOP_SECONDS = 10.0
+OWN_PORTS = range(20_000, 30_000)
 
 
 class StartError(LessonsError):
@@ -157,7 +159,14 @@ def answers(session: requests.Session, url: str) -> bool:
 
 
 def free_port() -> int:
-    """Return a loopback port nobody listens on now."""
+    """Return a loopback port nobody listens on now.
+
+    Below those the kernel hands out by itself: one of them may be given away before its server
+    listens, which for Open WebUI takes 25 s.
+    """
+    for port in random.SystemRandom().sample(OWN_PORTS, 50):
+        if port_is_free(port):
+            return port
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])

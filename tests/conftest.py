@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parent.parent
 BUNDLES = [ROOT / "deploy" / "openwebui" / f"lessons_{name}.py" for name in ("rating", "filter")]
@@ -41,6 +42,12 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 # On busy cores torch's threads wait for each other: 800 ms for one short text instead of 10.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A busy machine stops a process for longer than hypothesis allows an example (200 ms).
+settings.register_profile(
+    "busy", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("busy")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts so what it puts in the background; children would inherit a dead Ctrl-C.

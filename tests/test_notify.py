@@ -5,9 +5,9 @@ import time
 
 import pytest
 
+from lessons_loop.deploy.processes import free_port
 from lessons_loop.promote.notify import message, notify, refuse_url, summary
 from lessons_loop.promote.runs import Outcomes, RunLine
-from support.chroma_server import free_port
 from support.webhook import Webhook
 
 LINE = RunLine(

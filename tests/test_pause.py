@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lessons_loop.deploy.processes import free_port
 from lessons_loop.filter.errors import StoreError
 from lessons_loop.promote.errors import Paused
 from lessons_loop.promote.pause import (
@@ -19,7 +20,6 @@ from lessons_loop.promote.pause import (
     refuse_paused,
     set_pause,
 )
-from support.chroma_server import free_port
 from support.commands import run_here
 from support.gate import candidate, flags, gate, on_folder, promotion, stage
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lessons_loop.deploy.processes import (
+    OWN_PORTS,
     Child,
     StartError,
     free_port,
@@ -67,7 +68,7 @@ def test_children_end_with_a_killed_parent(tmp_path: Path) -> None:
         "folder = pathlib.Path(sys.argv[1]);"
         "child = start('trial', [sys.executable, '-c', 'import time; time.sleep(60)'],"
         " folder / 'log', os.environ, folder);"
-        "time.sleep(1); print(child.pid, flush=True); time.sleep(60)"
+        "print(child.pid, flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
@@ -109,6 +110,10 @@ def test_failed_command_is_reported_by_its_last_line(tmp_path: Path) -> None:
 def test_missing_program_is_a_start_error(tmp_path: Path) -> None:
     with pytest.raises(StartError, match="trial cannot be started"):
         start("trial", ["true"], tmp_path / "log", os.environ, tmp_path / "nowhere")
+
+
+def test_free_port_is_none_the_kernel_gives_away() -> None:
+    assert {free_port() in OWN_PORTS for _ in range(20)} == {True}
 
 
 def test_taken_port_is_noticed() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from lessons_loop.deploy.processes import free_port
 from lessons_loop.promote.ledger import Ledger
 from lessons_loop.promote.preview import read_confirmation
 from lessons_loop.promote.runs import RunLine, last_waiting, read_runs
-from support.chroma_server import free_port
 from support.commands import Done, run_here
 from support.gate import candidate, flags, gate, located, on_folder, promotion, stage
 from support.judging import SOUND, EmbeddingServer

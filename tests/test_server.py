@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lessons_loop.deploy.processes import free_port
 from lessons_loop.filter.errors import StoreError, StoreMissing, StoreUnreachable
 from lessons_loop.filter.server import (
     ServerAddress,
@@ -25,7 +26,7 @@ from lessons_loop.filter.server import (
     server_errors,
     server_token,
 )
-from support.chroma_server import ChromaServer, free_port, prepare
+from support.chroma_server import ChromaServer, prepare
 from support.relay import Relay, Spoilt
 
 TOKEN = "obviously-fake-token"

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lessons_loop.deploy.processes import free_port
 from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.promote.server_lock import server_lock
-from support.chroma_server import ChromaServer, free_port
+from support.chroma_server import ChromaServer
 from support.commands import Done, run_here
 from support.gate import candidate, raw_client, stage
 from support.judging import SOUND, EmbeddingServer, sightings

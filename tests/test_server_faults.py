@@ -16,13 +16,14 @@ import numpy as np
 import pytest
 import requests
 
+from lessons_loop.deploy.processes import free_port
 from lessons_loop.filter.errors import AnswerTooLarge, StoreError, StoreMissing, StoreUnreachable
 from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.promote.archive import ensure_archive
 from lessons_loop.promote.errors import Paused
 from lessons_loop.promote.rows import Row, pack, read_rows, write_rows
 from lessons_loop.promote.session import open_gate
-from support.chroma_server import ChromaServer, free_port, fresh_url, prepare
+from support.chroma_server import ChromaServer, fresh_url, prepare
 from support.gate import (
     candidate,
     gate,

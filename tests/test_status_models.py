@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lessons_loop.deploy.processes import free_port
 from lessons_loop.deploy.status.models import CONNECT_SECONDS, listens, silent_models
-from support.chroma_server import free_port
 from support.commands import run_here
 from support.gate import candidate, flags, gate, promotion
 from support.judging import EmbeddingServer

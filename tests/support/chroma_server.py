@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -27,6 +27,7 @@ import requests
 from chromadb.api.client import AdminClient
 from chromadb.config import Settings
 
+from lessons_loop.deploy.processes import free_port
 from lessons_loop.filter.embed import Embedder, Purpose, fingerprint
 from lessons_loop.filter.models import Curated, Record
 from lessons_loop.filter.server import ServerAddress, open_server, parse_server
@@ -35,13 +36,6 @@ from lessons_loop.promote.calibrate import calibrate
 from lessons_loop.promote.curated import Header
 
 COSINE = {"hnsw": {"space": "cosine"}}
-
-
-def free_port() -> int:
-    """Return a port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class ChromaServer:
@@ -57,13 +51,14 @@ class ChromaServer:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> Self:
-        """Start it and wait until it answers."""
-        program = Path(sys.executable).with_name("chroma")
+        """Start it and wait until it answers; it ends with these tests, however they end."""
+        leash = [sys.executable, "-m", "lessons_loop.deploy.leash", str(os.getpid())]
+        program = str(Path(sys.executable).with_name("chroma"))
         place = ["--path", str(self.folder), "--host", "127.0.0.1", "--port", str(self.port)]
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "server.log").open("ab") as log:
             self.running = subprocess.Popen(
-                [program, "run", *place], stdout=log, stderr=log, cwd=self.folder
+                [*leash, program, "run", *place], stdout=log, stderr=log, cwd=self.folder
             )
         self._await_answer(time.monotonic() + 60)
         return self

@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from lessons_loop.deploy.policy import POLICY, adapted_policy, nginx_command
+from lessons_loop.deploy.processes import free_port
 from lessons_loop.filter.server import DEFAULT_TENANT
-from support.chroma_server import free_port
 
 _RULE = re.compile(r'^ +"~\^((?:GET|POST) .+) HTTP/1\\\.1\$" (/\w+);$', re.MULTILINE)
 

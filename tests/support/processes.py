@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def soon(holds: Callable[[], object], seconds: float = 10.0) -> bool:
+def soon(holds: Callable[[], object], seconds: float = 60.0) -> bool:
     """Return whether something holds within so many seconds."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
