@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lessons_loop.eval.grading.bounded_regex import SearchTooLong, found_in, refusal_of
+from support.processes import alive, soon
 
 
 @pytest.mark.parametrize(
@@ -36,6 +41,25 @@ def test_endless_search_ends_and_the_next_works() -> None:
         found_in(r"(a|ab?)*\d*\d*\d*\d*\d*x", "1" * 20_000, 0.5)
     assert time.monotonic() - began < 10
     assert found_in("B+c", "xx\nabbc")
+
+
+def seconds_at_work(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) / os.sysconf("SC_CLK_TCK")
+
+
+def test_child_ends_also_where_its_parent_was_killed() -> None:
+    code = (
+        "from lessons_loop.eval.grading.bounded_regex import found_in;"
+        r"found_in(r'(a|ab?)*\d*\d*\d*\d*\d*x', '1' * 20_000, 3.0)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code]) as run:
+        listed = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+        assert soon(listed.read_text)
+        child = int(listed.read_text())
+        assert soon(lambda: seconds_at_work(child) > 0.3)
+        run.kill()
+    assert soon(lambda: not alive(child))
 
 
 def test_threads_share_one_searcher() -> None:

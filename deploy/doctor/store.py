@@ -24,6 +24,13 @@ from lessons_loop.promote.counting import many
 from lessons_loop.promote.lock import holder
 
 STATUS_SECONDS = 60.0
+_STATUS = """
+import faulthandler, sys
+faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True)
+from lessons_loop.deploy.cli import run
+sys.exit(run(sys.argv[2:]))
+"""
+"""Ends itself too: a doctor that was killed leaves nothing behind that hangs in an index."""
 RUN_DAYS = 8
 """The gate runs weekly: a day over is late."""
 SPOOL_HOURS = 1
@@ -114,7 +121,7 @@ def read_status_child(
     """
     if is_server(store):
         store = parse_server(store).url  # every user of the machine sees a child's words
-    command = [sys.executable, "-m", "lessons_loop.deploy.cli", "status", "--check", "--json"]
+    command = [sys.executable, "-c", _STATUS, str(seconds + 1), "status", "--check", "--json"]
     command += ["--store", store, "--domain", ",".join(domains)]
     command += ["--state-dir", str(state)] if state else []
     try:

@@ -23,12 +23,15 @@ FEW_TURNS = 20
 """A repeat of at most so many turns may stand inside another: numbers with groups do."""
 FLAGS = re.IGNORECASE | re.MULTILINE
 _CHILD = """
-import json, re, sys
+import json, re, signal, sys
 for line in sys.stdin:
-    pattern, text = json.loads(line)
+    pattern, text, seconds = json.loads(line)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     found = re.search(pattern, text, re.IGNORECASE | re.MULTILINE) is not None
+    signal.setitimer(signal.ITIMER_REAL, 0)
     print(json.dumps(found), flush=True)
 """
+"""Ends itself as well: where its parent was killed in a search, nobody is left to end it."""
 
 
 class SearchTooLong(Exception):
@@ -84,7 +87,7 @@ class _Searcher:
             timer = threading.Timer(seconds, child.kill)
             timer.start()
             try:
-                line = self._asked(child, json.dumps([pattern, text]))
+                line = self._asked(child, json.dumps([pattern, text, seconds + 1]))
             finally:
                 timer.cancel()
             if not line:
