@@ -90,7 +90,7 @@ def test_versions_are_the_cluster_s() -> None:
 
 
 def test_store_and_proxy_read_the_cluster_s_files() -> None:
-    for name, file in (("lessons-chroma", "chroma.yaml"), ("lessons-proxy", "nginx.conf")):
+    for name, file in (("lessons-chroma", "chroma.conf"), ("lessons-proxy", "nginx.conf")):
         source = next(v for v in SERVICES[name]["volumes"] if v.endswith(":ro")).split(":")[0]
         assert (FILE.parent / source).resolve() == ROOT / "deploy" / "base" / file
 

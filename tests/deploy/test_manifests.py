@@ -18,12 +18,14 @@ from support.kubernetes import (
     CLUSTERS,
     DEPLOY,
     LAYERS,
+    WORKLOADS,
     Object,
     containers,
     kustomized,
     load_objects,
     named,
     of_kind,
+    pod_template,
     pods,
     rendered_now,
     title,
@@ -37,7 +39,6 @@ RELEASES = [
     for version in schemas.all_versions()
     if tuple(map(int, version.split("."))) >= tuple(map(int, OLDEST.split(".")))
 ]
-LISTS = {"Kustomization", "Component"}
 
 
 def faults(objects: list[Object], release: str) -> list[str]:
@@ -94,10 +95,28 @@ def test_releases_reach_from_the_oldest_to_the_newest() -> None:
 def test_one_object_per_file_named_by_its_kind(path: Path) -> None:
     content = list(yaml.safe_load_all(path.read_text()))
     assert len(content) == 1
-    kind = content[0].get("kind", "")
-    if kind in LISTS or path.name == "chroma.yaml":
-        return
-    assert path.name.partition(".")[0].partition("-")[0] == kind.lower()
+    assert path.name.partition(".")[0].partition("-")[0] == content[0]["kind"].lower()
+
+
+def test_images_in_the_files_are_the_rendered_ones() -> None:
+    """Who reads a file alone finds a version, the one that kustomize puts in."""
+    for layer in LAYERS:
+        there = {image for one in load_objects(layer) for image in images_of(one)}
+        for path in (DEPLOY / LAYERS[layer]).glob("*.yaml"):
+            assert images_of(yaml.safe_load(path.read_text())) <= there, path
+
+
+def images_of(one: Object) -> set[str]:
+    """Return the images that a workload's containers name."""
+    if one["kind"] not in WORKLOADS:
+        return set()
+    return {part["image"] for part in containers(pod_template(one)) if "image" in part}
+
+
+@pytest.mark.parametrize("layer", CLUSTERS)
+def test_gate_runs_on_sundays_at_three(layer: str) -> None:
+    spec = named(load_objects(layer), "CronJob", "lessons-gate")["spec"]
+    assert (spec["schedule"], spec["timeZone"]) == ("0 3 * * 0", "Etc/UTC")
 
 
 def test_namespace_comes_first_and_everything_is_in_it() -> None:

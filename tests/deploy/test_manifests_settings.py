@@ -172,14 +172,17 @@ def chroma_pod() -> Object:
 
 
 def chroma_file() -> dict[str, Any]:
-    return dict(yaml.safe_load((DEPLOY / "base" / "chroma.yaml").read_text()))
+    return dict(yaml.safe_load((DEPLOY / "base" / "chroma.conf").read_text()))
 
 
 def test_chromas_file_fits_its_pod() -> None:
     file, (chroma,) = chroma_file(), containers(chroma_pod())
     assert file["allow_reset"] is False
     assert file["port"] == chroma["ports"][0]["containerPort"]
-    assert file["persist_path"] in {mount["mountPath"] for mount in chroma["volumeMounts"]}
+    mounts = {mount["mountPath"]: mount["name"] for mount in chroma["volumeMounts"]}
+    chromas = named(load_objects("base"), "StatefulSet", "lessons-chroma")["spec"]
+    (claim,) = chromas["volumeClaimTemplates"]
+    assert mounts[file["persist_path"]] == claim["metadata"]["name"]
     assert chroma["args"] == ["run", "/config/chroma.yaml"]
 
 

@@ -107,7 +107,7 @@ def selectors_match(objects: Sequence[Object]) -> Iterator[str]:
 
 
 def ports_match(objects: Sequence[Object]) -> Iterator[str]:
-    """A Service's target is a port of the container; a StatefulSet's Service is there."""
+    """A Service is the cluster's own, its target a port of the container; a StatefulSet has one."""
     services = of_kind(objects, "Service")
     for one in services:
         for _, template in pods(objects):
@@ -116,6 +116,8 @@ def ports_match(objects: Sequence[Object]) -> Iterator[str]:
                 for port in one["spec"]["ports"]:
                     if offered.get(port["targetPort"]) != port["port"]:
                         yield f"{title(one)}: {port} of {offered}"
+        if one["spec"].get("type") != "ClusterIP" or one["spec"].get("externalIPs"):
+            yield f"{title(one)}: reached from outside the cluster"
     for one in of_kind(objects, "StatefulSet"):
         if one["spec"]["serviceName"] not in {found["metadata"]["name"] for found in services}:
             yield f"{title(one)}: Service {one['spec']['serviceName']} is not there"
@@ -155,6 +157,9 @@ def jobs_bounded(objects: Sequence[Object]) -> Iterator[str]:
             ),  # an apply with false would undo an operator's own
             "backoffLimit": 0 <= job.get("backoffLimit", 6) <= 4,
             "activeDeadlineSeconds": 600 <= job.get("activeDeadlineSeconds", 0) < 24 * 3600,
+            "podFailurePolicy": not job.get("backoffLimit")  # a drained node is no failure
+            or "DisruptionTarget" in str(job.get("podFailurePolicy")),
+            "ttlSecondsAfterFinished": job.get("ttlSecondsAfterFinished", 0) > WEEK,
             "restartPolicy": template["spec"].get("restartPolicy") == "Never",
             "interactive": not any(  # T-33
                 part.get("stdin") or part.get("tty") or INTERACTIVE & {*part.get("args", ())}
@@ -172,6 +177,9 @@ def store_by_address(objects: Sequence[Object]) -> Iterator[str]:
             yield f"{title(one)}: {spec['replicas']} servers on one folder"
         if {*spec.get("persistentVolumeClaimRetentionPolicy", {}).values()} != {"Retain"}:
             yield f"{title(one)}: its claims go with it"
+        claims = spec.get("volumeClaimTemplates", ())
+        if [claim["spec"]["accessModes"] for claim in claims] != [["ReadWriteOnce"]]:
+            yield f"{title(one)}: no claim of its own, or one that several nodes mount"
         if spec["template"]["spec"].get("terminationGracePeriodSeconds", 30) < 30:
             yield f"{title(one)}: no time to end"
     settings = named(objects, "ConfigMap", "lessons-settings")["data"]
