@@ -171,8 +171,15 @@ def chroma_pod() -> Object:
     return pod_template(named(load_objects("base"), "StatefulSet", "lessons-chroma"))
 
 
+def chroma_config() -> dict[str, str]:
+    """Return the files of the pod's ConfigMap."""
+    objects = of_kind(load_objects("base"), "ConfigMap")
+    (found,) = [o for o in objects if o["metadata"]["name"].startswith("lessons-chroma-config-")]
+    return dict(found["data"])
+
+
 def chroma_file() -> dict[str, Any]:
-    return dict(yaml.safe_load((DEPLOY / "base" / "chroma.conf").read_text()))
+    return dict(yaml.safe_load(chroma_config()["chroma.yaml"]))
 
 
 def test_chromas_file_fits_its_pod() -> None:
@@ -209,7 +216,10 @@ print(json.dumps(found), flush=True)
 def contained(tmp_path: Path, *, links: dict[str, str]) -> list[str]:
     """Return Chroma's own command line in what its pod allows: see `containers.py` for the gate."""
     (tmp_path / "data").mkdir(exist_ok=True)
-    config = str(DEPLOY / "base")
+    config = str(tmp_path / "config")
+    Path(config).mkdir(exist_ok=True)
+    for name, text in chroma_config().items():
+        (Path(config) / name).write_text(text)
     call = ["bwrap", "--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--clearenv"]
     user = chroma_pod()["spec"]["securityContext"]
     call += ["--uid", str(user["runAsUser"]), "--gid", str(user["runAsGroup"])]
