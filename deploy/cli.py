@@ -38,7 +38,7 @@ from lessons_loop.promote.quiet import quiet_libraries
 from lessons_loop.promote.waiting import announce_waiting
 from lessons_loop.seeds import commands as seed_commands
 
-TERMINATED = 143
+EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 app = typer.Typer(
     name="lessons",
@@ -146,11 +146,14 @@ def run(arguments: list[str]) -> int:
     quiet_libraries()
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        stopped.append(INTERRUPTED if number == signal.SIGINT else TERMINATED)
+        if stopped and number == signal.SIGHUP:  # a closed terminal says it twice
+            return
+        stopped.append(EXIT_CODES[signal.Signals(number)])
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    for number in EXIT_CODES:
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            signal.signal(number, stop)
     code = run_app(app, arguments, "lessons")
     return stopped[0] if stopped and code in (1, INTERRUPTED) else code
 

@@ -28,6 +28,7 @@ from support.judging import (
     sightings,
 )
 from support.llm_server import LlmServer, hangs, says
+from support.processes import soon
 
 SCRIPT = "promote/promote.py"
 PROMOTES = says("The excerpt shows the rows the advised query returned.\nVERDICT: PROMOTE")
@@ -164,7 +165,7 @@ def test_no_output_holds_escape_codes_or_secrets(env: dict[str, str], root: Path
 def test_human_review_without_terminal_ends_at_once(env: dict[str, str]) -> None:  # T-33
     started = time.monotonic()
     done = run_command("promote", "--review", "human", env=env)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
     assert done.returncode == 1 and one_line(done.stderr) and "needs a terminal" in done.stderr
     assert done.stdout == ""
 
@@ -281,13 +282,30 @@ def test_interrupted_review_decides_nothing(env: dict[str, str], start: tuple[st
         process = subprocess.Popen(
             [sys.executable, *start, *model], env=env, cwd=ROOT, stderr=subprocess.PIPE, text=True
         )
-        deadline = time.monotonic() + 60
-        while not server.requests and time.monotonic() < deadline:
-            time.sleep(0.1)
+        assert soon(lambda: server.requests, 120)
         errors = interrupted(process)
     assert process.returncode == 130 and "Traceback" not in errors
     listed = json.loads(run_command("candidates", "--json", env=env).stdout)
     assert SOUND in [row["text"] for row in listed["candidates"]]
+
+
+@on_folder
+def test_closed_terminal_leaves_no_copy_of_the_store(env: dict[str, str], tmp_path: Path) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    with LlmServer([hangs(30)]) as server:
+        model = ("--dry-run", "--review", "llm", "--llm-url", server.url, "--llm-model", "m")
+        command = [sys.executable, "-m", "lessons_loop.deploy.cli", "promote", *model]
+        process = subprocess.Popen(
+            command, env=env | {"TMPDIR": str(folder)}, stderr=subprocess.PIPE, text=True
+        )
+        assert soon(lambda: server.requests)
+        assert list(folder.glob("lessons-dry-run-*"))
+        for _ in range(2):  # a shell tells its jobs, the kernel its terminal's
+            process.send_signal(signal.SIGHUP)
+        errors = process.communicate(timeout=60)[1]
+    assert (process.returncode, list(folder.iterdir())) == (129, [])
+    assert "Traceback" not in errors
 
 
 def test_empty_list_needs_no_embedder(root: Path) -> None:
