@@ -23,18 +23,18 @@ def fails(error: Exception) -> None:
 
 def test_probes_run_side_by_side() -> None:
     began = time.monotonic()
-    slow = [Probe(str(n), lambda: time.sleep(0.5), 5.0) for n in range(8)]
-    assert len(run_probes(slow)) == 8
-    assert time.monotonic() - began < 3
+    slow = [Probe(str(n), lambda: time.sleep(1), 60.0) for n in range(12)]
+    assert len(run_probes(slow)) == 12
+    assert time.monotonic() - began < 8
 
 
 def test_endless_probe_is_left_behind() -> None:
     told: list[list[str]] = []
-    probes = [Probe("endless", lambda: time.sleep(60), 0.5), Probe("quick", lambda: 1, 5.0)]
+    probes = [Probe("endless", lambda: time.sleep(60), 0.5), Probe("quick", lambda: 1, 60.0)]
     answers = run_probes(probes, told.append)
     assert answers["quick"] == Answer(1)
     assert answers["endless"].late and "longer than" in answers["endless"].error
-    assert told and told[0] == ["endless"]
+    assert told and told[-1] == ["endless"]
     assert unanswered("x", answers["endless"]).level is Level.NOT_CHECKED
 
 

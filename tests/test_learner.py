@@ -286,7 +286,7 @@ def test_hanging_model_delays_no_outlet(tmp_path, caplog):  # T-05
             assert await loop.filter.worker.settle(30) == 0
             return spent
 
-        assert asyncio.run(scene()) < 1
+        assert asyncio.run(scene()) < 4  # five times a second, where one waits for its model
     assert loop.filter.backend.learner.counts["endpoint-failed"] == 5
     assert len([r for r in caplog.records if "lessons" in r.name]) == 1
 

@@ -450,8 +450,10 @@ def test_engine_call_that_never_ends_is_not_the_last(root):  # T-05
         recaller.check_seconds, recaller.paused_until = 0.1, 0.0
         recaller._checking = None  # its limit was set when the chat began
         calls.clear()
-        for _ in range(2):
+        for _ in range(20):  # a busy machine may be late once more
             await chat.inlet()
+            if not recaller.alerts.active:
+                break
             await asyncio.sleep(0.3)
             recaller.paused_until = 0.0
         return recaller

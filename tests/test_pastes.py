@@ -78,6 +78,6 @@ def test_parts_fit_the_embedder(unit, times):  # T-06
 
 def test_ten_thousand_lines_stay_bounded():  # T-06
     text = "\n".join(f"{number} word{number} is here" for number in range(10_000))
-    started = time.monotonic()
+    started = time.process_time()
     assert windows(text, 6)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5

@@ -98,6 +98,6 @@ def test_tag_naming_a_person_is_left_out() -> None:
 @pytest.mark.parametrize("part", ["Aa ", "Hi Aa", "Cheers, Aa\n", "Dr. ", "Aa-Bb ", "I'm Aa Bb "])
 def test_long_text_takes_seconds_at_most(part: str) -> None:
     flood = part * (60_000 // len(part))
-    began = time.monotonic()
+    began = time.process_time()
     name_words(flood)
-    assert time.monotonic() - began < 3
+    assert time.process_time() - began < 3

@@ -3,12 +3,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 from lessons_loop.promote.quiet import busy, working
 from support.judging import at_terminal
+from support.processes import soon
 
 
 def test_quick_work_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -18,16 +20,24 @@ def test_quick_work_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_long_work_says_once_what_it_is_at(capsys: pytest.CaptureFixture[str]) -> None:
-    with working("opening …", 0.2) as at_work:
+    shown: list[str] = []
+
+    def told() -> list[str]:
+        shown.extend(capsys.readouterr().err.splitlines())
+        return shown
+
+    with working("opening …", 1.0) as at_work:
         at_work("embedding …")
-        time.sleep(0.8)
-    assert capsys.readouterr() == ("", "lessons: embedding …\n")
+        assert soon(told)
+        time.sleep(1.5)
+    assert told() == ["lessons: embedding …"]
 
 
 def test_failing_work_prints_nothing_later(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ValueError), working("opening …", 0.3):
+    before = set(threading.enumerate())
+    with pytest.raises(ValueError), working("opening …", 60.0):
         raise ValueError
-    time.sleep(0.5)
+    assert soon(lambda: not set(threading.enumerate()) - before, 30)  # nobody is left to print
     assert capsys.readouterr() == ("", "")
 
 

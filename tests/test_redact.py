@@ -134,9 +134,9 @@ def test_findings_are_ordered_and_apart(text: str) -> None:
 )
 def test_long_text_takes_seconds_at_most(part: str) -> None:
     flood = part * (200_000 // len(part))
-    began = time.monotonic()
+    began = time.process_time()
     mask(flood)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_rules_of_dashes_cost_no_time():
