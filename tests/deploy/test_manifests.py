@@ -114,6 +114,21 @@ def images_of(one: Object) -> set[str]:
 
 
 @pytest.mark.parametrize("layer", CLUSTERS)
+def test_desk_sleeps_and_shares_the_gates_state(layer: str) -> None:
+    assert named(load_objects(layer), "Deployment", "lessons-desk")["spec"]["replicas"] == 0
+    for owner in ("Deployment/lessons-desk", "CronJob/lessons-gate"):
+        template = dict(pods(load_objects(layer)))[owner]
+        claims = {
+            one["name"]: one["persistentVolumeClaim"]["claimName"]
+            for one in template["spec"]["volumes"]
+            if "persistentVolumeClaim" in one
+        }
+        for part in containers(template):
+            mounts = {mount["mountPath"]: mount["name"] for mount in part["volumeMounts"]}
+            assert claims.get(mounts["/state"]) == "lessons-state", owner
+
+
+@pytest.mark.parametrize("layer", CLUSTERS)
 def test_gate_runs_on_sundays_at_three(layer: str) -> None:
     spec = named(load_objects(layer), "CronJob", "lessons-gate")["spec"]
     assert (spec["schedule"], spec["timeZone"]) == ("0 3 * * 0", "Etc/UTC")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from support.kubernetes import (
     CLUSTERS,
+    DEPLOY,
     Object,
     containers,
     load_objects,
@@ -109,6 +111,14 @@ def test_rule_sees_what_breaks_it(owner: str, rule: str, change: Change) -> None
 
 def test_every_rule_is_broken_once() -> None:
     assert {rule for rule, _ in BROKEN} == {*RULES}
+
+
+@pytest.mark.parametrize("layer", CLUSTERS)
+def test_proxy_has_room_for_the_bodies_it_holds(layer: str) -> None:
+    (proxy,) = containers(dict(pods(load_objects(layer)))["Deployment/lessons-proxy"])
+    rules = (DEPLOY / "base" / "nginx.conf").read_text("utf-8")
+    (held,) = re.findall(r"limit_conn bodies (\d+);", rules)
+    assert int(held) * 8_000_000 < quantity(proxy["resources"]["limits"]["memory"])
 
 
 def test_quantities() -> None:

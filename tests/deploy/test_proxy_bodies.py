@@ -23,7 +23,7 @@ from lessons_loop.filter.events import Rating, Tally, Usage
 from lessons_loop.filter.models import Candidate, Evidence, Lesson, Record
 from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.filter.server_staging import add_rows
-from support.chroma_server import ChromaServer, fresh_url, prepare
+from support.chroma_server import ChromaServer, free_port, fresh_url, prepare
 from support.gate import candidate
 from support.guarded import PERMITTED, Guarded
 from support.nginx import Proxy, send_raw, statuses
@@ -213,6 +213,33 @@ def test_one_client_has_sixteen_adds_open_and_may_still_read(guarded: Guarded) -
         while (found := guarded.send(f"{ADD} HTTP/1.1")) == [200] and time.monotonic() < deadline:
             time.sleep(0.05)
         assert found == [429] and guarded.send(f"{GET} HTTP/1.1") == [200]
+
+
+def test_all_clients_together_have_twenty_four_adds_open(guarded: Guarded) -> None:
+    """Else a few pods with a changed plugin fill the proxy's memory, and it is killed."""
+    head = f"{ADD} HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n".encode() + b"{" * 99_999
+    with ExitStack() as stack:
+        for number in range(24):
+            own = (f"127.0.0.{2 + number % 3}", 0)
+            wire = socket.create_connection(("127.0.0.1", guarded.proxy.port), source_address=own)
+            stack.enter_context(closing(wire)).sendall(head)
+        deadline = time.monotonic() + 3
+        while (found := guarded.send(f"{ADD} HTTP/1.1")) == [200] and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert found == [429] and guarded.send(f"{GET} HTTP/1.1") == [200]
+
+
+def test_refusals_need_no_address_of_the_proxy_s_own(guarded: Guarded, tmp_path: Path) -> None:
+    """Who lets it listen elsewhere changes that line alone."""
+    proxy = Proxy(tmp_path, guarded.seen.port)
+    rules, other = proxy.folder / "nginx.conf", free_port()
+    line = f"listen 127.0.0.1:{proxy.port}"
+    rules.write_text(rules.read_text("utf-8").replace(line, f"listen 127.0.0.1:{other}"), "utf-8")
+    proxy.port = other
+    with proxy:
+        moved = Guarded(proxy, guarded.seen)
+        assert moved.send(f"{ADD} HTTP/1.1", body=row({"chroma:document": "x"})) == [403]
+        assert moved.send(f"{ADD} HTTP/1.1", body=row({"a": "x"})) == [200]
 
 
 def test_chroma_outlives_rows_and_clauses_that_end_it(
