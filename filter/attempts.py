@@ -42,6 +42,11 @@ ATTEMPT_DAYS = 7
 EVERYBODY = ""
 
 
+def attempts_file(root: Path) -> Path:
+    """Return where a store folder's register of attempts is."""
+    return root / "attempts.sqlite"
+
+
 class Attempts:
     """Which answers a model was asked about, and how often today; hashes only.
 

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from lessons_loop.filter.alerts import Alerts, lessons_log
 from lessons_loop.filter.answer import Exchange, private, read_and_check, refusal
-from lessons_loop.filter.attempts import Attempts
+from lessons_loop.filter.attempts import Attempts, attempts_file
 from lessons_loop.filter.distill import Origin, distill
 from lessons_loop.filter.errors import ModelError, StoreError, StoreUnreachable
 from lessons_loop.filter.events import Usage, tally_of
@@ -48,7 +48,7 @@ class Learner:
     def __init__(self, spool: Spool, worker: Worker, alerts: Alerts) -> None:
         self.spool, self.worker, self.alerts = spool, worker, alerts
         self.seen = Seen()
-        register = spool.paths.root / "attempts.sqlite"
+        register = attempts_file(spool.paths.root)
         self.attempts = Attempts(register, alerts)
         self.underway = Underway(Unfinished(register, secrets.token_hex(8)), alerts)
         self.counts: Counter[str] = Counter()

@@ -8,7 +8,7 @@ Layout of a store folder (one machine):
     gate/     gate.lock          curated and archive (Chroma) and their lock: the gate's alone
     state/                       ledger, journal, payloads, snapshots: the gate's alone
     salt                         key for user references
-    ratings.sqlite  attempts.sqlite      thumbs noted, answers distilled: hashes only
+    ratings.sqlite  attempts.sqlite      thumbs noted, answers distilled: hashes; under way: ids
 
 Two processes must never both hold an embedded Chroma client on one folder (vectors are
 lost without an error), so staging is opened only in short sessions under its file lock.

@@ -217,9 +217,12 @@ class Unfinished:
 
 @contextmanager
 def reading_register(path: Path) -> Iterator[sqlite3.Connection]:
-    """Read a register that exists, without holding it; raise StoreError."""
+    """Read a register that exists, without holding it; raise StoreError.
+
+    Not read-only: what a process killed in a write left half done has to be rolled back first.
+    """
     try:
-        address = f"{path.absolute().as_uri()}?mode=ro"
+        address = f"{path.absolute().as_uri()}?mode=rw"
         with closing(sqlite3.connect(address, REGISTER_BUSY_SECONDS, uri=True)) as found:
             yield found
     except sqlite3.Error as error:

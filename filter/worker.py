@@ -109,7 +109,7 @@ class Worker:
     def _finished(self, task: asyncio.Task[None]) -> None:
         self.running.discard(task)
         self.beside.discard(task)
-        if not task.get_loop().is_closed():
+        if not (task.get_loop().is_closed() or task.cancelled()):  # cancelled: the server ends
             self._pump()
 
     def _forget_dead_loops(self) -> None:

@@ -28,6 +28,7 @@ from lessons_loop.promote.forget_evaluations import evaluations
 from lessons_loop.promote.forget_files import (
     delete_payloads,
     forget_thumbs,
+    forget_under_way,
     loose_files,
     remove,
     spool_files,
@@ -124,6 +125,7 @@ def forget(
             _forget_files(spool_files(place, needles), report)
             _forget_files(loose_files(place, needles), report)
             forget_thumbs(place, needles)
+            forget_under_way(place, needles)
         left = wreckage(place)
         report.wreckage = len(left)
         if not settings.dry_run:

@@ -6,7 +6,9 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from lessons_loop.filter.attempts import attempts_file
 from lessons_loop.filter.rating_register import RatingRegister
+from lessons_loop.filter.unfinished import Unfinished
 from lessons_loop.promote.files import file_errors, sync_folder
 from lessons_loop.promote.forget_subject import holds
 from lessons_loop.promote.places import FolderStore
@@ -38,6 +40,13 @@ def forget_thumbs(place: Located, needles: set[str]) -> int:
     if not isinstance(place, FolderStore):  # it lies where the plugin runs
         return 0
     return RatingRegister(place.paths.ratings, lambda _: None).forget(needles)
+
+
+def forget_under_way(place: Located, needles: set[str]) -> int:
+    """Erase which answers of theirs the plugin still means to learn from; raise StoreError."""
+    if not isinstance(place, FolderStore):  # it lies where the plugin runs, for a day at most
+        return 0
+    return Unfinished(attempts_file(place.paths.root), "").forget(needles)
 
 
 def loose_files(place: Located, needles: set[str]) -> list[Path]:

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from lessons_loop.filter.alerts import Alerts
+from lessons_loop.filter.attempts import attempts_file
 from lessons_loop.filter.errors import LessonsError, StoreError
 from lessons_loop.filter.events import Rating
 from lessons_loop.filter.learner import Learner
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths
+from lessons_loop.filter.unfinished import Unfinished, UnfinishedAnswer
 from lessons_loop.filter.worker import Worker
 from lessons_loop.promote.forget import ForgetReport, forget
 from lessons_loop.promote.forget_late import drop_forgotten
@@ -202,6 +204,22 @@ def test_a_run_drops_what_comes_late(filled: Path) -> None:
 
 
 @on_folder
+def test_answers_under_way_go_too(filled: Path) -> None:
+    register = Unfinished(attempts_file(filled), "worker")
+    rows = [
+        UnfinishedAnswer(
+            f"m-{who}", f"c-{who}", "p", "sql", "stop", "{}", "[]", ref(filled, who), ""
+        )
+        for who in (ANNA, BERT)
+    ]
+    register.note(rows)
+    forget_user(filled, dry_run=True)
+    assert register.holds(f"m-{ANNA}")
+    forget_user(filled)
+    assert register.holds(f"m-{BERT}") and naming(filled, f"m-{ANNA}", ref(filled, ANNA)) == []
+
+
+@on_folder
 def test_spool_and_leftovers_of_crashes_go_too(filled: Path) -> None:
     paths = StorePaths(filled)
     Spool(paths).append_candidates([said(filled, "Join by serial only.", ANNA, "m11")])
@@ -256,7 +274,7 @@ def test_the_plugin_writes_the_same_references(root: Path) -> None:
         pass
     salted(root)
     learner = Learner(Spool(StorePaths(root)), Worker(), Alerts())
-    assert subject(located(root), "user", ANNA).ref == learner._ref(ANNA)
+    assert subject(located(root), "user", ANNA).ref == learner.reference(ANNA)
 
 
 @on_folder

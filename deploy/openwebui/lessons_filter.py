@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 352764eeb936b064e165c24480d2c853044bb7dff034d9db93563d65450eebf8
+source_digest: c80d10ba718ca3c6b59323b98be6203e89f713f04b1280704c15eb88b663de9e
 """
 
 from __future__ import annotations
@@ -2210,7 +2210,7 @@ class Worker:
     def _finished(self, task: asyncio.Task[None]) -> None:
         self.running.discard(task)
         self.beside.discard(task)
-        if not task.get_loop().is_closed():
+        if not (task.get_loop().is_closed() or task.cancelled()):  # cancelled: the server ends
             self._pump()
 
     def _forget_dead_loops(self) -> None:
@@ -6360,6 +6360,11 @@ ATTEMPT_DAYS = 7
 EVERYBODY = ""
 
 
+def attempts_file(root: Path) -> Path:
+    """Return where a store folder's register of attempts is."""
+    return root / "attempts.sqlite"
+
+
 class Attempts:
     """Which answers a model was asked about, and how often today; hashes only.
 
@@ -7180,9 +7185,12 @@ class Unfinished:
 
 @contextmanager
 def reading_register(path: Path) -> Iterator[sqlite3.Connection]:
-    """Read a register that exists, without holding it; raise StoreError."""
+    """Read a register that exists, without holding it; raise StoreError.
+
+    Not read-only: what a process killed in a write left half done has to be rolled back first.
+    """
     try:
-        address = f"{path.absolute().as_uri()}?mode=ro"
+        address = f"{path.absolute().as_uri()}?mode=rw"
         with closing(sqlite3.connect(address, REGISTER_BUSY_SECONDS, uri=True)) as found:
             yield found
     except sqlite3.Error as error:
@@ -8136,7 +8144,7 @@ class Learner:
     def __init__(self, spool: Spool, worker: Worker, alerts: Alerts) -> None:
         self.spool, self.worker, self.alerts = spool, worker, alerts
         self.seen = Seen()
-        register = spool.paths.root / "attempts.sqlite"
+        register = attempts_file(spool.paths.root)
         self.attempts = Attempts(register, alerts)
         self.underway = Underway(Unfinished(register, secrets.token_hex(8)), alerts)
         self.counts: Counter[str] = Counter()

@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Notes thumbs on answers, so that the gate can tell which curated lessons help.
-source_digest: 004a59a5bc3d543c540f880df6c3af0aa359f5e5dee9e3b5087dbff11b54e00d
+source_digest: 1bf820f0ec9fa9bf730b1890f4e1feac73d25079912d7b3842fc8a52494c4277
 """
 
 from __future__ import annotations
@@ -543,7 +543,7 @@ class Worker:
     def _finished(self, task: asyncio.Task[None]) -> None:
         self.running.discard(task)
         self.beside.discard(task)
-        if not task.get_loop().is_closed():
+        if not (task.get_loop().is_closed() or task.cancelled()):  # cancelled: the server ends
             self._pump()
 
     def _forget_dead_loops(self) -> None:
