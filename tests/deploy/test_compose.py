@@ -158,6 +158,15 @@ def test_init_is_the_cluster_s() -> None:
     assert SERVICES["gate-init"]["command"] == init["args"]
 
 
+def test_schedule_is_the_cluster_s() -> None:
+    (job,) = [o["spec"] for o in load_objects("base") if o["kind"] == "CronJob"]
+    (gate,) = job["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    words = SERVICES["gate-schedule"]["command"]
+    assert (words[words.index("--at") + 1], job["schedule"]) == ("Sun 03:00", "0 3 * * 0")
+    assert words[words.index("--tz") + 1] == job["timeZone"]
+    assert ["promote", "--unattended", *words[words.index("--") + 1 :]] == gate["args"]
+
+
 def test_gate_s_commands_are_commands() -> None:
     for name in (one for one in SERVICES if one.startswith("gate")):
         words = [str(word) for word in SERVICES[name]["command"]]

@@ -246,8 +246,14 @@ def _seconds(probe: Object) -> int:
 
 
 def drains_pass(objects: Sequence[Object]) -> Iterator[str]:
-    """A node can be drained, whatever is broken meanwhile."""
-    for budget in of_kind(objects, "PodDisruptionBudget"):
+    """A node can be drained, whatever is broken meanwhile, and not all of a workload at once."""
+    budgets = of_kind(objects, "PodDisruptionBudget")
+    for one in of_kind(objects, "Deployment"):
+        labels = pod_template(one)["metadata"]["labels"]
+        kept = any(selects(budget["spec"]["selector"], labels) for budget in budgets)
+        if one["spec"]["replicas"] > 1 and not kept:
+            yield f"{title(one)}: a drain may take all of it"
+    for budget in budgets:
         held = [
             one
             for one in of_kind(objects, "Deployment")
