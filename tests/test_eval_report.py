@@ -221,6 +221,37 @@ def test_command_prints_lines_json_and_a_page(tmp_path: Path) -> None:
     assert json.loads(as_json.out)["verdict"] == "helps"
 
 
+@pytest.mark.parametrize("where", ["state", "local", "both"])
+def test_latest_is_the_run_begun_last(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    state = tmp_path / "s" / "state"
+    if where != "local":
+        for name in ("law/20261130T080000000000Z", "sql/20261129T080000000000Z"):
+            run_on_disk(state / "eval" / name, HELPED)
+        run_on_disk(state / "eval" / "sql" / "20261231T080000000000Z", [])  # no trial yet
+        (state / "eval" / "history").mkdir()
+    if where != "state":
+        run_on_disk(tmp_path / "lessons-eval" / "20261201T080000000000Z", HELPED)
+    given = [] if where == "local" else ["--store", str(tmp_path / "s")]
+    done = run_here("eval", "report", "latest", *given, "--json")
+    assert done.code == 0, done.err
+    newest = "20261130" if where == "state" else "20261201"
+    assert Path(json.loads(done.out)["folder"]).name.startswith(newest)
+    if where != "local":
+        of_sql = run_here("eval", "report", "latest", *given, "--domain", "sql")
+        assert of_sql.code == 0 and "20261129T08" in of_sql.out
+
+
+def test_latest_without_a_run_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run_here("eval", "report", "latest", "--state-dir", str(tmp_path))
+    assert (done.code, done.out) == (1, "") and "name a folder" in done.err
+    named = run_on_disk(tmp_path / "latest", HELPED)  # a folder of that name is that folder
+    assert run_here("eval", "report", named.path.name).code == 0
+
+
 def test_reading_a_run_changes_no_byte(tmp_path: Path) -> None:
     folder = run_on_disk(tmp_path / "r", HELPED)
     before = {path: path.read_bytes() for path in folder.path.iterdir()}

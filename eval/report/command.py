@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lessons_loop.promote.options import AsJson, StateDir
+from lessons_loop.promote.pause_commands import PlaceStore, place_of
 
 if TYPE_CHECKING:
     from lessons_loop.eval.report.comparison import Report
@@ -21,8 +22,13 @@ def register(group: typer.Typer) -> None:
 
 def report(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder of a run of `lessons eval run`.")
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="Folder of a run of `lessons eval run`, or latest: the one begun last.",
+        ),
     ],
+    store: PlaceStore = "",
     html: Annotated[
         Path | None,
         typer.Option(
@@ -30,6 +36,7 @@ def report(
         ),
     ] = None,
     state_dir: StateDir = None,
+    domain: Annotated[str, typer.Option(help="Of the latest run; default: any.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Tell what a run came to: verdict, pass rates, flips, controls, cost.
@@ -37,15 +44,23 @@ def report(
     An unfinished run is told as such. Page and files hold questions and answers: they are for
     their owner. The page needs no network and holds no script.
 
-    Example: lessons eval report ./lessons/state/eval/sql/20261130T080000Z
+    Example: lessons eval report latest --store ./lessons
     """
     from lessons_loop.eval.report.comparison import read_report
     from lessons_loop.eval.runs.folder import RunFolder
+    from lessons_loop.eval.runs.newest import LATEST, newest_run
     from lessons_loop.promote.showing import plain
 
-    found = read_report(RunFolder(folder.expanduser()), state_dir)
+    run = RunFolder(folder.expanduser())
+    if named_latest := str(folder) == LATEST and not run.exists:
+        state_dir = place_of(store, state_dir) if store.strip() or state_dir else None
+        run = newest_run(state_dir, domain.strip())
+    found = read_report(run, state_dir)
     content = found.as_dict()
     lines = found.lines()
+    if named_latest:
+        content |= {"folder": str(run.path)}
+        lines = ["run:", plain(str(run.path)), *lines]
     if html is not None:
         target = html.expanduser().absolute()
         _write(target, found)
