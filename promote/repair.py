@@ -31,6 +31,7 @@ from lessons_loop.promote.staging_made import make_staging
 
 CHILD_SECONDS = 60.0
 """A torn index may also hang its reader for ever."""
+DATABASE = "chroma.sqlite3"
 
 
 class RepairReport(NamedTuple):
@@ -102,6 +103,8 @@ def gate_marker(paths: StorePaths) -> Path:
 
 def refuse_torn_gate(paths: StorePaths, seconds: float = CHILD_SECONDS) -> None:
     """After a crash, raise StoreDamaged unless the gate's folder reads; needs the gate's lock."""
+    with file_errors(paths.gate):
+        _finish_gate_swap(paths)
     if not gate_marker(paths).exists():
         return
     if problem := _child("read", paths.gate, seconds):
@@ -119,27 +122,44 @@ def repair_gate(
     The vectors are gone then: `lessons reembed` makes them anew. Raises LockHeld.
     """
     with file_errors(paths.gate):
-        if not paths.gate.is_dir():
+        if not paths.gate.is_dir() and not _gate_draft(paths).is_dir():
             return RepairReport("sound", 0, None, "curated")
         with gate_lock(paths.gate_lock, now):
+            _finish_gate_swap(paths)
             if not _child("read", paths.gate, child_seconds):
                 gate_marker(paths).unlink(missing_ok=True)
                 return RepairReport("sound", 0, None, "curated")
-            aside = paths.root / f"gate.damaged-{stamp(now())}"
-            fresh = paths.root / "gate.new"
-            shutil.rmtree(fresh, ignore_errors=True)
-            fresh.mkdir(mode=0o700)
-            shutil.copy2(paths.gate / "chroma.sqlite3", fresh / "chroma.sqlite3")
-            paths.gate.rename(aside)
-            fresh.rename(paths.gate)
+            aside = _keep_texts_alone(paths, now())
             gate_marker(paths).unlink(missing_ok=True)
     return RepairReport("rebuilt", 0, aside, "curated")
+
+
+def _keep_texts_alone(paths: StorePaths, moment: datetime) -> Path:
+    """Put the database without its index in the gate's place; return where the old folder is."""
+    aside, fresh = paths.root / f"gate.damaged-{stamp(moment)}", _gate_draft(paths)
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(mode=0o700)
+    shutil.copy2(paths.gate / DATABASE, fresh / DATABASE)
+    paths.gate.rename(aside)
+    fresh.rename(paths.gate)
+    return aside
+
+
+def _gate_draft(paths: StorePaths) -> Path:
+    return paths.root / "gate.new"
+
+
+def _finish_gate_swap(paths: StorePaths) -> None:
+    """Complete a repair that died between its two renames; the folder may be made anew since."""
+    if (_gate_draft(paths) / DATABASE).exists() and not (paths.gate / DATABASE).exists():
+        _gate_draft(paths).rename(paths.gate)
 
 
 def _rebuild(paths: StorePaths, seconds: float, moment: datetime) -> RepairReport:
     aside = paths.root / f"staging.damaged-{stamp(moment)}"
     fresh, dump = paths.root / "staging.new", paths.root / "staging.rows"
-    shutil.rmtree(fresh, ignore_errors=True)
+    for left in (fresh, *paths.root.glob("staging.copy-*")):  # of repairs that were killed
+        shutil.rmtree(left, ignore_errors=True)
     problem = _child("dump", paths.staging, seconds, dump)
     rows = 0 if problem else _fill(fresh, dump)
     dump.unlink(missing_ok=True)

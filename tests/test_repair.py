@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -140,3 +141,29 @@ def persist_gate_index(paths: StorePaths) -> None:
         "client.close()\n"
     )
     subprocess.run([sys.executable, "-c", code, str(paths.gate)], check=True)
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_gate_repair_killed_between_its_renames_is_completed(
+    tmp_path: Path, repaired: bool
+) -> None:  # T-31
+    kept, paths = candidate(), StorePaths(tmp_path)
+    with gate(tmp_path) as session:
+        session.apply(promotion(session, kept))
+    (tmp_path / "gate.new").mkdir()
+    shutil.copy2(paths.gate / "chroma.sqlite3", tmp_path / "gate.new")
+    paths.gate.rename(tmp_path / "gate.damaged-1")
+    gate_marker(paths).touch()
+    if repaired:
+        repair_gate(paths)
+    with gate(tmp_path) as session:
+        assert kept.lesson.key in session.curated
+    assert not (tmp_path / "gate.new").exists()
+
+
+def test_copies_of_killed_repairs_are_cleared(paths: StorePaths) -> None:
+    (paths.root / "staging.copy-1" / "staging").mkdir(parents=True)
+    for file in index_files(paths):
+        file.write_bytes(b"torn")
+    assert repair_staging(paths, child_seconds=20).outcome == "rebuilt"
+    assert not list(paths.root.glob("staging.copy-*"))
