@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import asyncio
 import json
 
 from lessons_loop.deploy.webui.browser import Browser, Turn
 from lessons_loop.filter.inject import BLOCK_CLOSE, BLOCK_OPEN
-from support.openwebui import MODEL, PLUGIN, Server
+from support.openwebui import MODEL, PLUGIN, Server, eventually
 from support.provider import system_text
 from support.teaching import TOOL_ID
 
@@ -83,17 +82,20 @@ def test_two_models_at_once_both_get_the_lesson(openwebui: Server) -> None:
         ]
         turn = await browser.ask(MODEL, GADGETS, message_ids=entries, wait=False)
         turn.message_id = entries[0]["message_id"]
-        await browser.until(turn, lambda turn: turn.ended)
-        await asyncio.sleep(1)
-        return turn
+        return await browser.until(turn, lambda turn: turn.ended)
 
     turn = openwebui.page(work)
+    assert eventually(lambda: len(openwebui.provider.received(GADGETS)) == 2)
     asked = openwebui.provider.received(GADGETS)
     assert sorted(body["model"] for body in asked) == ["fake-chat", "fake-small"]
     assert all(ADVICE in system_text(body) for body in asked)
-    messages = openwebui.admin.stored_chat(turn.chat_id)["chat"]["history"]["messages"]
-    answers = [message for message in messages.values() if message["role"] == "assistant"]
-    assert [len(answer.get("sources", [])) for answer in answers] == [1, 1]
+
+    def sources() -> list[int]:
+        messages = openwebui.admin.stored_chat(turn.chat_id)["chat"]["history"]["messages"]
+        answers = [message for message in messages.values() if message["role"] == "assistant"]
+        return [len(answer.get("sources", [])) for answer in answers]
+
+    assert eventually(lambda: sources() == [1, 1])
 
 
 def test_opted_out_user_gets_no_lesson(openwebui: Server) -> None:
