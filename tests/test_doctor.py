@@ -337,6 +337,8 @@ def test_full_or_stuck_spool_is_told() -> None:
     assert spool_finding({"spool": 0, "spool_bad": 0}, 0, "s").level is Level.OK
     assert spool_finding({"spool": 3, "spool_bad": 0}, 0.1, "s").level is Level.OK
     assert spool_finding({"spool": 3, "spool_bad": 0}, 5, "s").level is Level.WARNING
+    stuck = spool_finding({"spool": 3, "spool_bad": 0, "spool_held": True}, 5, "s")
+    assert stuck.level is Level.WARNING and "a worker holds spool.lock" in stuck.text
     assert spool_finding({"spool": 0, "spool_bad": 2}, 0, "s").level is Level.WARNING
     assert spool_finding({"spool": 10_000, "spool_bad": 0}, 0, "s").level is Level.PROBLEM
 

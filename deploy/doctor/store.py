@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 import shlex
@@ -16,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from lessons_loop.deploy.doctor.findings import Finding, Level
+from lessons_loop.deploy.status.facts import HANGS
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.server import is_server, parse_server
 from lessons_loop.filter.spool import SPOOL_LIMIT
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.counting import many
-from lessons_loop.promote.lock import holder
+from lessons_loop.promote.lock import holder, is_held
 
 STATUS_SECONDS = 60.0
 _STATUS = """
@@ -72,18 +72,6 @@ def look_at_folder(paths: StorePaths, state: Path, now: float | None = None) -> 
         paths.salt.is_file(),
         ((now or time.time()) - since) / 3600 if waiting else 0.0,
     )
-
-
-def is_held(file: Path) -> bool:
-    """Say whether somebody holds a lock file; a shared lock is taken for an instant."""
-    try:
-        with file.open() as handle:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # not there, or another user's
-        return False
-    return False
 
 
 def folder_findings(paths: StorePaths, facts: FolderFacts) -> list[Finding]:
@@ -209,7 +197,8 @@ def spool_finding(status: Mapping[str, Any], hours: float, store: str) -> Findin
     if count >= SPOOL_LIMIT:
         return Finding("spool", Level.PROBLEM, f"full: {count} records wait", remedy)
     if count and hours >= SPOOL_HOURS:
-        text = f"{count} records wait, the oldest for {hours:.0f} h: is Open WebUI running?"
+        why = HANGS if status.get("spool_held") else "is Open WebUI running?"
+        text = f"{count} records wait, the oldest for {hours:.0f} h: {why}"
         return Finding("spool", Level.WARNING, text, remedy)
     if bad:
         text = f"{count} records wait; {bad} unreadable files are kept in spool/bad"

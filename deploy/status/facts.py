@@ -9,6 +9,8 @@ from lessons_loop.filter.schema import SCHEMA
 from lessons_loop.promote.runs import RunLine
 from lessons_loop.promote.summary import LessonRecord
 
+HANGS = "a worker holds spool.lock: where that lasts, end the one that hangs"
+
 
 @dataclass
 class DomainStatus:

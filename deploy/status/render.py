@@ -8,7 +8,7 @@ from datetime import datetime
 from rich.cells import cell_len, set_cell_size
 
 from lessons_loop.deploy.doctor.render import beside
-from lessons_loop.deploy.status.facts import DomainStatus, StoreStatus
+from lessons_loop.deploy.status.facts import HANGS, DomainStatus, StoreStatus
 from lessons_loop.filter.spool import STUCK_SECONDS
 from lessons_loop.promote.clock import parse_iso, utc_now
 from lessons_loop.promote.counting import many
@@ -18,7 +18,6 @@ from lessons_loop.promote.showing import plain
 from lessons_loop.promote.summary import LessonRecord
 from lessons_loop.promote.waiting import aged
 
-HANGS = "a worker holds spool.lock: where that lasts, end the one that hangs"
 COLUMN = 13
 """Where the texts begin."""
 SHOWN_RECORDS = 10
