@@ -77,9 +77,17 @@ def signal_group(group: int, number: signal.Signals) -> None:
 
 
 def start(
-    name: str, command: Sequence[str], log: Path, environment: Mapping[str, str], folder: Path
+    name: str,
+    command: Sequence[str],
+    log: Path,
+    environment: Mapping[str, str],
+    folder: Path,
+    kept: Sequence[int] = (),
 ) -> Child:
-    """Start a command in its own group, on a leash; raise StartError."""
+    """Start a command in its own group, on a leash; raise StartError.
+
+    `kept` are open files it keeps as well: a lock on one is held until it has ended.
+    """
     leash = [sys.executable, "-m", "lessons_loop.deploy.leash", str(os.getpid()), *command]
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -92,6 +100,7 @@ def start(
                 cwd=folder,
                 env=dict(environment),
                 start_new_session=True,
+                pass_fds=kept,
             )
     except OSError as error:
         raise StartError(f"{name} cannot be started: {error}") from None

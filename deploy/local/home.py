@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from lessons_loop.deploy.processes import StartError
-from lessons_loop.filter.errors import StoreLocked
-from lessons_loop.filter.store import StorePaths, file_lock
+from lessons_loop.filter.store import StorePaths, opened_lock
+
+ENDING_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,8 @@ class Home:
     """Where one local run keeps everything; deleting the folder starts anew."""
 
     root: Path
+    kept: tuple[int, ...] = ()
+    """The open lock, for what is started here: it outlives a run that was killed."""
 
     @property
     def store(self) -> StorePaths:
@@ -82,19 +87,45 @@ def held_home(home: Home) -> Iterator[Home]:
     with ExitStack() as stack:
         try:
             home.root.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(file_lock(home.root / "up.lock", 0.0))
+            lock = stack.enter_context(opened_lock(home.root / "up.lock"))
+            _take(lock, home)
             home.note(pid=os.getpid())
-        except StoreLocked:
-            raise StartError(in_use(home)) from None
         except OSError as error:
             raise StartError(f"{home.root} cannot be used: {error.strerror}") from None
-        yield home
+        yield replace(home, kept=(lock.fileno(),))
+
+
+def _take(lock: IO[str], home: Home) -> None:
+    """Take the lock; what a killed run started has a moment to end. Raises StartError."""
+    deadline = time.monotonic() + (0 if _is_alive(home.notes().get("pid")) else ENDING_SECONDS)
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise StartError(in_use(home)) from None
+        time.sleep(0.1)
+
+
+def _is_alive(pid: object) -> bool:
+    try:
+        os.kill(pid if isinstance(pid, int) else 0, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def in_use(home: Home) -> str:
     """Say who holds the folder and what to do."""
     notes = home.notes()
+    if _is_alive(notes.get("pid")):
+        holder = f"process {notes.get('pid')}"
+    else:
+        holder = f"what the killed process {notes.get('pid')} started"
     return (
-        f"{home.root} is in use by process {notes.get('pid')} ({notes.get('url')}):"
+        f"{home.root} is in use by {holder} ({notes.get('url')}):"
         " stop it first, or choose another --data-dir"
     )

@@ -114,7 +114,7 @@ def local_run(
         settings = server_settings(options, home, port, models, embedding)
         earlier = home.notes()
         home.note(url=settings.url)
-        server = start_server(settings, environ)
+        server = start_server(settings, environ, home.kept)
         children.append(server)
         prepare_database(home, stages)
         with around_seeds(options, home, models, embedding, environ, stages):
@@ -170,9 +170,8 @@ def bring_models(
         module = "lessons_loop.deploy.demo.practice_model"
         command = [sys.executable, "-m", module, "--port", str(port), *options.practice]
         log = home.root / "practice-model.log"
-        child = start(
-            "practice model", [*command, "--log", str(home.requests_log)], log, environ, home.root
-        )
+        command += ["--log", str(home.requests_log)]
+        child = start("practice model", command, log, environ, home.root, home.kept)
         children.append(child)
         wait_for_url(child, f"http://{LOOPBACK}:{port}/v1/models", PRACTICE_SECONDS)
     return practice_models(port)

@@ -48,7 +48,7 @@ def prepare_store(
         env = gate_environment(environ, home, embedding)
         log = home.root / "store.log"
         log.unlink(missing_ok=True)
-        child = start("lessons init", command, log, env, home.root)
+        child = start("lessons init", command, log, env, home.root, home.kept)
         wait_for_exit(child, STORE_SECONDS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -99,15 +99,17 @@ def require_open_webui() -> None:
         )
 
 
-def start_server(settings: ServerSettings, base: Mapping[str, str] = os.environ) -> Child:
-    """Start Open WebUI without waiting for it; raise StartError."""
+def start_server(
+    settings: ServerSettings, base: Mapping[str, str] = os.environ, kept: Sequence[int] = ()
+) -> Child:
+    """Start Open WebUI without waiting for it, `kept` files open; raise StartError."""
     require_open_webui()
     settings.data.mkdir(parents=True, exist_ok=True)
     serve = ["serve", "--host", LOOPBACK, "--port", str(settings.port)]
     command = [sys.executable, "-c", settings.launch, *serve]
     log = settings.data / "open-webui.log"
     log.unlink(missing_ok=True)
-    return start("open-webui", command, log, environment(settings, base), settings.data)
+    return start("open-webui", command, log, environment(settings, base), settings.data, kept)
 
 
 def wait_until_ready(

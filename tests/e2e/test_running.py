@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -66,8 +66,11 @@ class Up:
         return client
 
     def children(self) -> list[int]:
-        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        return [int(pid) for task in tasks for pid in task.read_text().split()]
+        found: list[int] = []
+        for task in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            with suppress(OSError):  # a thread that ended meanwhile
+                found += map(int, task.read_text().split())
+        return found
 
     def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
