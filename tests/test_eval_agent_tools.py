@@ -242,14 +242,14 @@ def test_an_error_ends_no_later_call(tool_file):
 
 
 def test_a_hanging_call_is_given_up(tool_file):
-    box, started = load_tools(tool_file, seconds=0.3), time.monotonic()
+    box, started = load_tools(tool_file, seconds=2.0), time.monotonic()
     text, failed = box.call("hangs", "{}")
-    assert failed and "no answer within 0.3 s" in text and time.monotonic() - started < 10
+    assert failed and "no answer within 2 s" in text and time.monotonic() - started < 10
     assert box.call("number", "") == ("12.5", False)
 
 
 def test_a_blocking_call_holds_no_other_up(tool_file):
-    box, started = load_tools(tool_file, seconds=0.5), time.monotonic()
+    box, started = load_tools(tool_file, seconds=2.0), time.monotonic()
     with ThreadPoolExecutor(4) as pool:
         stuck = pool.submit(box.call, "blocks", '{"seconds": 40}')
         others = [pool.submit(box.call, "number", "") for _ in range(3)]

@@ -37,7 +37,7 @@ from support.gate import (
 )
 from support.relay import Call, Relay, Spoilt
 
-SECONDS = 1.0
+SECONDS = 3.0
 TOKEN = "fake-chroma-token-000"
 FOUND = candidate()
 OLD = candidate("Bound every read.", message="m0")
@@ -147,7 +147,7 @@ def test_opening_a_frozen_server_is_bounded(root: Path, server: ChromaServer) ->
     server.freeze()
     try:
         started = time.monotonic()
-        with pytest.raises(StoreUnreachable, match="does not answer within 1 s"):
+        with pytest.raises(StoreUnreachable, match="does not answer within 3 s"):
             promote(root, seconds=SECONDS)
         assert time.monotonic() - started < 20
     finally:
@@ -335,7 +335,7 @@ def test_too_slow_server_is_given_up(root: Path, server: ChromaServer) -> None:
     with Relay(server.base, spoil=spoiling("POST", "/upsert", slow, 0)) as relay:
         through(root, relay)
         started = time.monotonic()
-        with pytest.raises(StoreUnreachable, match="took more than 1 s"):
+        with pytest.raises(StoreUnreachable, match="took more than 3 s"):
             promote(root, seconds=SECONDS)
         assert time.monotonic() - started < 30
     (root / "server.url").write_text(direct)

@@ -222,13 +222,13 @@ def test_server_out_of_reach_keeps_the_lessons_and_warns_once(tmp_path, caplog, 
     with ChromaServer(tmp_path) as server:
         prepare(parse_server(server.base), "sql", "ops")
         put_curated(server.base, shelf(), EMBEDDER)
-        with reading(server.base, seconds=0.5) as reader, caplog.at_level(logging.WARNING):
+        with reading(server.base, seconds=2.0) as reader, caplog.at_level(logging.WARNING):
             reader.refresh()
             getattr(server, blow)()
             started = time.monotonic()
             for _ in range(3):
                 assert not reader.refresh()
-            assert time.monotonic() - started < 6 and len(texts(reader)) == 3
+            assert time.monotonic() - started < 11 and len(texts(reader)) == 3
             assert len(caplog.records) == 1 and "stay in use" in caplog.text
             server.thaw() if blow == "freeze" else server.start()
             put_curated(server.base, shelf(MORE), EMBEDDER, rev=2)
