@@ -82,27 +82,32 @@ class Learner:
     def _queue(self, exchange: Exchange, valves: LessonsValves, plugin: str) -> None:
         noted = self._note(exchange, valves, plugin)
 
-        def dropped() -> None:
-            if noted is None:
+        def stand_back(outcome: Noted) -> None:
+            if outcome is Noted.OURS:
+                self.underway.stand_back(exchange.message)
+            elif outcome is Noted.NOT:
                 self.count("lost:queue-full", valves)
-            else:
-                noted.add_done_callback(lambda _: self.underway.stand_back(exchange.message))
+
+        def dropped() -> None:
+            noted.add_done_callback(lambda done: stand_back(done.result()))
 
         self.worker.submit(lambda: self._learn_noted(exchange, valves, noted), dropped)
 
     def _note(
         self, exchange: Exchange, valves: LessonsValves, plugin: str
-    ) -> asyncio.Future[Noted] | None:
+    ) -> asyncio.Future[Noted]:
         """Note an answer that can be read again: of a saved chat, its lessons all known by key."""
         if not (plugin and exchange.chat and len(exchange.shown) == len(exchange.injected)):
-            return None
+            unnoted: asyncio.Future[Noted] = asyncio.get_running_loop().create_future()
+            unnoted.set_result(Noted.NOT)
+            return unnoted
         domain = valves.domain_names()[0]
         return self.underway.note(lambda: row_of(exchange, plugin, domain, self.reference))
 
     async def _learn_noted(
-        self, exchange: Exchange, valves: LessonsValves, noted: asyncio.Future[Noted] | None
+        self, exchange: Exchange, valves: LessonsValves, noted: asyncio.Future[Noted]
     ) -> None:
-        if noted is not None and await noted is Noted.BEFORE:
+        if await noted is Noted.BEFORE:
             self.count("skipped:seen", valves)
         else:
             await self.learn(exchange, valves)

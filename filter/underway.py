@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum, auto
 from functools import partial
 
@@ -100,7 +101,9 @@ class Underway:
     async def _note_fresh(self) -> None:
         while self._fresh:
             notes, self._fresh = self._fresh, []
-            outcomes = await in_daemon_thread(partial(self._written, [make for make, _ in notes]))
+            outcomes = [("", Noted.NOT)] * len(notes)
+            with suppress(RuntimeError):  # no thread to be had: nobody may wait for ever
+                outcomes = await in_daemon_thread(partial(self._written, [m for m, _ in notes]))
             self._keep({message for message, noted in outcomes if noted is Noted.OURS})
             for (_, future), (_, noted) in zip(notes, outcomes, strict=True):
                 if not future.done():
@@ -126,14 +129,20 @@ class Underway:
             await asyncio.sleep(self.beat_seconds)
             back, self._stood_back = self._stood_back & self.ours, set()
             self.ours -= back
-            await in_daemon_thread(partial(self._sign, back, set(self._unclosed)))
+            try:
+                await in_daemon_thread(partial(self._sign, back, set(self._unclosed)))
+            except RuntimeError:  # no thread to be had: the next one may be
+                self._later(back)
 
     def _sign(self, back: set[str], through: set[str]) -> None:
         if self._told(lambda: self.register.give_sign(back, through)):
             self._unclosed -= through
         else:
-            self._stood_back |= back
-            self.ours |= back
+            self._later(back)
+
+    def _later(self, back: set[str]) -> None:
+        self._stood_back |= back
+        self.ours |= back
 
     def _told(self, write: Callable[[], None]) -> bool:
         try:

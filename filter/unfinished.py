@@ -6,7 +6,8 @@ rows; where none is seen for a while, exactly one other takes them up.
 
 Covered: a killed worker, a restart, a replaced plugin, a queue that runs over, over all workers
 and pods that share the store's folder. Whether a worker lives is told by its signs and the
-observer's own monotonic clock, never by the time of day or a process id.
+observer's own monotonic clock, never by the time of day or a process id. The time of day only
+drops rows a day off: a clock set wrong by more loses what was under way.
 Not covered: pods with folders of their own; plain API chats, which nobody can read again; a
 worker frozen for longer than LIFE_SECONDS while it waits for the model: another asks too, and
 the frozen one drops what it got.
@@ -32,6 +33,8 @@ from lessons_loop.filter.text import digest
 LIFE_SECONDS = 45.0
 """How long a worker may give no sign before others take up its answers."""
 BEAT_SECONDS = 10.0
+LOOK_SHARE = 2 / 3
+"""Of LIFE_SECONDS: one sign and a pause this long between two looks stay below it."""
 UNFINISHED_SECONDS = 86_400.0
 """After a day nobody learns from an answer any more."""
 UNFINISHED_KEPT = 20_000
@@ -82,10 +85,16 @@ class Signs:
     def __init__(self, seconds: float = LIFE_SECONDS) -> None:
         self.seconds = seconds
         self._last: dict[str, tuple[int, float]] = {}
+        self._looked = 0.0
 
     def dead(self, beats: Mapping[str, int], now: float) -> dict[str, int]:
-        """Return the workers whose sign did not change for long enough, with that sign."""
-        known = self._last
+        """Return the workers whose sign did not change for long enough, with that sign.
+
+        After a long time without a look (frozen, register locked) all of them start anew: what
+        kept this worker from looking may have kept them from writing.
+        """
+        known = self._last if now - self._looked <= self.seconds * LOOK_SHARE else {}
+        self._looked = now
         self._last = {
             owner: known[owner] if owner in known and known[owner][0] == beat else (beat, now)
             for owner, beat in beats.items()

@@ -347,6 +347,19 @@ def test_answer_that_stood_back_is_learned_from_by_the_same_worker(tmp_path):  #
         assert len(server.requests) == 12 and lives.left() == []
 
 
+def test_full_queue_counts_what_nobody_can_read_again(tmp_path):
+    with LlmServer([model_reply()]) as server:
+        lives = Lives(tmp_path, server)
+        lives.source.stored["distill_api_chats"] = True
+
+        def short(plugin):
+            plugin.worker.limit = 4
+
+        counts = lives.live(*(outlet_body("", f"m{n}") for n in range(12)), first=short)
+    assert counts["lost:queue-full"] > 0
+    assert counts["lost:queue-full"] + len(server.requests) == 12
+
+
 def test_replaced_plugin_finishes_what_it_has_alone(tmp_path):
     def slow(handler, received):
         time.sleep(1)

@@ -129,6 +129,18 @@ def test_worker_without_signs_is_dead_after_its_time(beat, pauses):
         assert signs.dead({"a": beat}, now) == ({"a": beat} if now >= LIFE_SECONDS else {})
 
 
+@given(st.floats(LIFE_SECONDS * 0.7, 10_000), st.floats(0, 10))
+def test_worker_that_could_not_look_counts_nobody_as_dead(gap, before):
+    signs = Signs()
+    signs.dead({"a": 1}, 100.0)
+    signs.dead({"a": 1}, 100.0 + before)
+    now = 100.0 + before + gap
+    assert signs.dead({"a": 1}, now) == {}
+    for look in (20.0, 40.0):
+        assert signs.dead({"a": 1}, now + look) == {}
+    assert signs.dead({"a": 1}, now + LIFE_SECONDS + 0.1) == {"a": 1}
+
+
 @pytest.mark.parametrize("step", [-UNFINISHED_SECONDS / 2, -60.0, 60.0, UNFINISHED_SECONDS / 2])
 def test_clock_step_takes_no_living_workers_answer(path, step):
     now = time.time()

@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: c80d10ba718ca3c6b59323b98be6203e89f713f04b1280704c15eb88b663de9e
+source_digest: 7b813defef130ffcd333146eaf93bdb8a04796cd976ed66e62fe97f40241540e
 """
 
 from __future__ import annotations
@@ -7000,6 +7000,8 @@ def _resembles(text: str, example: str) -> bool:
 LIFE_SECONDS = 45.0
 """How long a worker may give no sign before others take up its answers."""
 BEAT_SECONDS = 10.0
+LOOK_SHARE = 2 / 3
+"""Of LIFE_SECONDS: one sign and a pause this long between two looks stay below it."""
 UNFINISHED_SECONDS = 86_400.0
 """After a day nobody learns from an answer any more."""
 UNFINISHED_KEPT = 20_000
@@ -7050,10 +7052,16 @@ class Signs:
     def __init__(self, seconds: float = LIFE_SECONDS) -> None:
         self.seconds = seconds
         self._last: dict[str, tuple[int, float]] = {}
+        self._looked = 0.0
 
     def dead(self, beats: Mapping[str, int], now: float) -> dict[str, int]:
-        """Return the workers whose sign did not change for long enough, with that sign."""
-        known = self._last
+        """Return the workers whose sign did not change for long enough, with that sign.
+
+        After a long time without a look (frozen, register locked) all of them start anew: what
+        kept this worker from looking may have kept them from writing.
+        """
+        known = self._last if now - self._looked <= self.seconds * LOOK_SHARE else {}
+        self._looked = now
         self._last = {
             owner: known[owner] if owner in known and known[owner][0] == beat else (beat, now)
             for owner, beat in beats.items()
@@ -8056,7 +8064,9 @@ class Underway:
     async def _note_fresh(self) -> None:
         while self._fresh:
             notes, self._fresh = self._fresh, []
-            outcomes = await in_daemon_thread(partial(self._written, [make for make, _ in notes]))
+            outcomes = [("", Noted.NOT)] * len(notes)
+            with suppress(RuntimeError):  # no thread to be had: nobody may wait for ever
+                outcomes = await in_daemon_thread(partial(self._written, [m for m, _ in notes]))
             self._keep({message for message, noted in outcomes if noted is Noted.OURS})
             for (_, future), (_, noted) in zip(notes, outcomes, strict=True):
                 if not future.done():
@@ -8082,14 +8092,20 @@ class Underway:
             await asyncio.sleep(self.beat_seconds)
             back, self._stood_back = self._stood_back & self.ours, set()
             self.ours -= back
-            await in_daemon_thread(partial(self._sign, back, set(self._unclosed)))
+            try:
+                await in_daemon_thread(partial(self._sign, back, set(self._unclosed)))
+            except RuntimeError:  # no thread to be had: the next one may be
+                self._later(back)
 
     def _sign(self, back: set[str], through: set[str]) -> None:
         if self._told(lambda: self.register.give_sign(back, through)):
             self._unclosed -= through
         else:
-            self._stood_back |= back
-            self.ours |= back
+            self._later(back)
+
+    def _later(self, back: set[str]) -> None:
+        self._stood_back |= back
+        self.ours |= back
 
     def _told(self, write: Callable[[], None]) -> bool:
         try:
@@ -8178,27 +8194,32 @@ class Learner:
     def _queue(self, exchange: Exchange, valves: LessonsValves, plugin: str) -> None:
         noted = self._note(exchange, valves, plugin)
 
-        def dropped() -> None:
-            if noted is None:
+        def stand_back(outcome: Noted) -> None:
+            if outcome is Noted.OURS:
+                self.underway.stand_back(exchange.message)
+            elif outcome is Noted.NOT:
                 self.count("lost:queue-full", valves)
-            else:
-                noted.add_done_callback(lambda _: self.underway.stand_back(exchange.message))
+
+        def dropped() -> None:
+            noted.add_done_callback(lambda done: stand_back(done.result()))
 
         self.worker.submit(lambda: self._learn_noted(exchange, valves, noted), dropped)
 
     def _note(
         self, exchange: Exchange, valves: LessonsValves, plugin: str
-    ) -> asyncio.Future[Noted] | None:
+    ) -> asyncio.Future[Noted]:
         """Note an answer that can be read again: of a saved chat, its lessons all known by key."""
         if not (plugin and exchange.chat and len(exchange.shown) == len(exchange.injected)):
-            return None
+            unnoted: asyncio.Future[Noted] = asyncio.get_running_loop().create_future()
+            unnoted.set_result(Noted.NOT)
+            return unnoted
         domain = valves.domain_names()[0]
         return self.underway.note(lambda: row_of(exchange, plugin, domain, self.reference))
 
     async def _learn_noted(
-        self, exchange: Exchange, valves: LessonsValves, noted: asyncio.Future[Noted] | None
+        self, exchange: Exchange, valves: LessonsValves, noted: asyncio.Future[Noted]
     ) -> None:
-        if noted is not None and await noted is Noted.BEFORE:
+        if await noted is Noted.BEFORE:
             self.count("skipped:seen", valves)
         else:
             await self.learn(exchange, valves)
