@@ -46,6 +46,47 @@ def test_open_webui_shares_no_network_with_chroma() -> None:
     assert networks("open-webui") & networks("lessons-proxy") == {"chat"}
 
 
+def test_open_webui_and_gate_share_no_network() -> None:
+    for name in (one for one in SERVICES if one.startswith("gate")):
+        assert networks(name) == {"store", "models"}
+    assert networks("open-webui") == {"chat", "web"}
+
+
+def mounts(name: str) -> dict[str, str]:
+    """Return the volumes of a service by where they are."""
+    pairs = [volume.split(":")[:2] for volume in SERVICES[name].get("volumes", ())]
+    return {place: volume for volume, place in pairs}
+
+
+def test_what_must_last_is_on_volumes_given_to_its_user() -> None:
+    kept = yaml.safe_load((ROOT / "deploy" / "base" / "chroma.conf").read_text("utf-8"))
+    assert mounts("lessons-chroma")[kept["persist_path"]] == "chroma"
+    owner, *places = SERVICES["prepare"]["command"]
+    assert {place: mounts("prepare")[place] for place in places} == {
+        kept["persist_path"]: "chroma",
+        SERVICES["gate"]["environment"]["LESSONS_STATE"]: "state",
+    }
+    for name in (one for one in OURS if one not in ("prepare", "lessons-proxy")):
+        assert SERVICES[name]["user"] == owner and "prepare" in waits_for(name)
+        assert name == "lessons-chroma" or mounts(name) == {"/state": "state"}
+    assert {"chroma", "state"} <= {*COMPOSE["volumes"]}
+
+
+@pytest.mark.parametrize("name", sorted({*OURS} - {"prepare"}))
+def test_read_only_services_have_scratch_space(name: str) -> None:
+    assert any(place.startswith("/tmp:size=") for place in SERVICES[name]["tmpfs"])
+
+
+def test_proxy_starts_anew_with_chroma() -> None:
+    """nginx looks the name up once; a new container may have another address."""
+    assert SERVICES["lessons-proxy"]["depends_on"]["lessons-chroma"]["restart"] is True
+
+
+def test_gate_by_hand_comes_only_when_asked() -> None:
+    asked = {name for name, one in SERVICES.items() if one.get("profiles")}
+    assert asked == {"gate"}
+
+
 def test_store_and_proxy_have_no_way_out() -> None:
     shut = {name for name, one in COMPOSE["networks"].items() if (one or {}).get("internal")}
     assert networks("lessons-chroma") | networks("lessons-proxy") == shut
