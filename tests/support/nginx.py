@@ -8,10 +8,12 @@ proxy.told()        # what it logged: refused and failed calls
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from types import TracebackType
@@ -55,9 +57,11 @@ class Proxy:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> Self:
-        """Start it and wait until it listens."""
+        """Start it and wait until it listens; it ends with these tests, however they end."""
+        leash = [sys.executable, "-m", "lessons_loop.deploy.leash", str(os.getpid())]
+        command = [*leash, *nginx_command(self._conf)]
         with self._log.open("ab") as log, (self.folder / "err.log").open("ab") as errors:
-            self.running = subprocess.Popen(nginx_command(self._conf), stdout=log, stderr=errors)
+            self.running = subprocess.Popen(command, stdout=log, stderr=errors)
         deadline = time.monotonic() + 20
         while not self._listens():
             assert self.running.poll() is None, (self.folder / "err.log").read_text("utf-8")
