@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from support.commands import parse
+from support.kubernetes import pods
 from support.operators_page import (
     PAGE,
     ROOT,
@@ -86,6 +87,18 @@ def test_kubectl_knows_the_options(call: Kubectl) -> None:
     known = known_options(call.verb, *below.get(call.named[0][0] if call.named else "", ()))
     for option in call.options:
         assert re.search(rf"(?<![\w-]){option}[,=:]", known), option
+
+
+def test_labels_asked_for_are_those_of_pods() -> None:
+    """`logs deploy/…` reads one of several pods; `logs -l` ten lines of each, unless told."""
+    asked = [call for call in CALLS if "-l" in call.options]
+    labels = [template["metadata"]["labels"] for _, template in pods(list(rendered("production")))]
+    for call in asked:
+        key, _, value = call.options["-l"].partition("=")
+        assert any(own.get(key) == value for own in labels), call
+        assert call.verb != "logs" or call.options["--tail"] == "-1"
+    read = {named for call in CALLS if call.verb == "logs" for named in call.named}
+    assert asked and ("Deployment", "lessons-proxy") not in read
 
 
 @pytest.mark.parametrize("line", lessons_lines())
