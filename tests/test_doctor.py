@@ -28,10 +28,10 @@ from lessons_loop.deploy.doctor.models import (
     same_model_finding,
 )
 from lessons_loop.deploy.doctor.ratings import RatingFacts
-from lessons_loop.deploy.doctor.store import run_finding, spool_finding
+from lessons_loop.deploy.doctor.store import STATUS, run_finding, spool_finding
 from lessons_loop.deploy.webui.plugin_file import RATING_ID, front_matter, plugin_source
 from lessons_loop.filter.embed import fingerprint
-from lessons_loop.filter.store import StorePaths
+from lessons_loop.filter.store import StorePaths, file_lock
 from lessons_loop.promote.session import GateSettings, open_gate
 from support.commands import run_here
 from support.gate import HashEmbedder, candidate, stage
@@ -119,6 +119,13 @@ def test_open_session_is_no_crash(store: Path) -> None:
         holder.kill()
     assert findings["crash marker"].level is Level.OK
     assert findings["locks"].level is Level.WARNING and "staging.lock" in findings["locks"].text
+
+
+def test_child_that_nobody_waits_for_ends_by_itself(store: Path) -> None:
+    waits = [sys.executable, "-c", STATUS, "1", "repair", "--store", str(store)]
+    with file_lock(StorePaths(store).staging_lock, 1):
+        done = subprocess.run(waits, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "Timeout" in done.stderr
 
 
 def test_gate_at_work_is_no_problem(store: Path) -> None:

@@ -24,7 +24,7 @@ from lessons_loop.promote.counting import many
 from lessons_loop.promote.lock import holder, is_held
 
 STATUS_SECONDS = 60.0
-_STATUS = """
+STATUS = """
 import faulthandler, sys
 faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True)
 from lessons_loop.deploy.cli import run
@@ -109,7 +109,7 @@ def read_status_child(
     """
     if is_server(store):
         store = parse_server(store).url  # every user of the machine sees a child's words
-    command = [sys.executable, "-c", _STATUS, str(seconds + 1), "status", "--check", "--json"]
+    command = [sys.executable, "-c", STATUS, str(seconds + 1), "status", "--check", "--json"]
     command += ["--store", store, "--domain", ",".join(domains)]
     command += ["--state-dir", str(state)] if state else []
     try:
