@@ -98,9 +98,7 @@ class Learner:
     ) -> asyncio.Future[Noted]:
         """Note an answer that can be read again: of a saved chat, its lessons all known by key."""
         if not (plugin and exchange.chat and len(exchange.shown) == len(exchange.injected)):
-            unnoted: asyncio.Future[Noted] = asyncio.get_running_loop().create_future()
-            unnoted.set_result(Noted.NOT)
-            return unnoted
+            return self.underway.unnoted()
         domain = valves.domain_names()[0]
         return self.underway.note(lambda: row_of(exchange, plugin, domain, self.reference))
 
@@ -115,11 +113,11 @@ class Learner:
     async def learn(self, exchange: Exchange, valves: LessonsValves) -> None:
         """Distill an answer; it is under way no longer, unless the server ends meanwhile."""
         try:
-            await self._distill(exchange, valves)
+            answered = await self._distill(exchange, valves)
         except Exception:
-            await self.underway.close(exchange.message)
+            self.underway.close_later(exchange.message)
             raise
-        await self.underway.close(exchange.message)
+        await self.underway.end(exchange.message, answered=answered)
 
     async def drain(self) -> None:
         """Move the spool's oldest records into staging unless that is under way.
@@ -176,23 +174,24 @@ class Learner:
             )
             self.spool.append_usage(domain, usage)
 
-    async def _distill(self, exchange: Exchange, valves: LessonsValves) -> None:
+    async def _distill(self, exchange: Exchange, valves: LessonsValves) -> bool:
+        """Return False where the model could not be asked."""
         turns, reason = await asyncio.to_thread(read_and_check, exchange, valves)
         caps = (valves.distill_daily_cap, valves.distill_user_daily_cap)
         who = (exchange.message, exchange.user)
         owner = self.underway.owner_of(exchange.message)
         if reason := reason or await self.attempts.refused(*who, *caps, owner):
             self.count("lost:given-up" if reason == "given-up" else f"skipped:{reason}", valves)
-            return
+            return True
         try:
             model = await model_name(exchange, valves)
         except ModelError as error:
             self.count("endpoint-failed", valves)
             self.alerts.warn("distilling", str(error))
-            return
+            return False
         origin = await asyncio.to_thread(self._origin, exchange, valves, model)
         if origin is None:
-            return
+            return True
         outcome = await distill(
             turns,
             origin,
@@ -211,6 +210,7 @@ class Learner:
                 self._spooled, lambda: self._append_candidates(exchange, outcome.candidates)
             )
             self.worker.spawn(self.drain)
+        return "endpoint-failed" not in outcome.counts
 
     def _append_candidates(self, exchange: Exchange, found: Sequence[Candidate]) -> None:
         """Append unless another worker took the answer up meanwhile, or it was forgotten."""

@@ -66,7 +66,9 @@ class Resumption:
             self.learner.alerts.warn(
                 RESUME_TROUBLE, f"{RESUME_TROUBLE} failed: {type(error).__name__}"
             )
-            found = "lost:unreadable"
+            self.learner.counts["lost:unreadable"] += 1
+            self.learner.underway.close_later(answer.message)
+            return
         if isinstance(found, str):
             self.learner.counts[found] += 1
             await self.learner.underway.close(answer.message)

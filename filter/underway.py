@@ -50,6 +50,7 @@ class Underway:
         self._fresh: list[PendingNote] = []
         self._stood_back: set[str] = set()
         self._unclosed: set[str] = set()
+        self._failed: set[str] = set()
         self._noting: asyncio.Task[None] | None = None
         self._signs: asyncio.Task[None] | None = None
 
@@ -61,6 +62,12 @@ class Underway:
             self._noting = asyncio.get_running_loop().create_task(self._note_fresh())
         return future
 
+    def unnoted(self) -> asyncio.Future[Noted]:
+        """Say of an answer that it cannot be noted."""
+        future: asyncio.Future[Noted] = asyncio.get_running_loop().create_future()
+        future.set_result(Noted.NOT)
+        return future
+
     def owner_of(self, message: str) -> str:
         """Return who holds an answer: this worker, empty where it is not noted."""
         return self.register.owner if message in self.ours else ""
@@ -68,6 +75,13 @@ class Underway:
     def stand_back(self, message: str) -> None:
         """Leave an answer to whoever has room, with the next sign of life."""
         self._stood_back.add(message)
+
+    async def end(self, message: str, *, answered: bool) -> None:
+        """Remove an answer; later where the model could not be asked."""
+        if answered:
+            await self.close(message)
+        else:
+            self.close_later(message)
 
     async def close(self, message: str) -> None:
         """Remove an answer: it was learned from, or there is a reason not to."""
@@ -82,6 +96,15 @@ class Underway:
         if self._told(lambda: self.register.close([message])):
             self._unclosed.discard(message)
         self.ours.discard(message)
+
+    def close_later(self, message: str) -> None:
+        """Remove an answer one whole sign of life from now.
+
+        What failed may have failed because the server ends, which closes its connections first:
+        then the row has to stay.
+        """
+        if message in self.ours:
+            self._failed.add(message)
 
     def still_ours(self, message: str) -> bool:
         """Say whether nobody else has taken an answer up; in a thread."""
@@ -129,14 +152,17 @@ class Underway:
             await asyncio.sleep(self.beat_seconds)
             back, self._stood_back = self._stood_back & self.ours, set()
             self.ours -= back
+            through = set(self._unclosed)
+            self._unclosed, self._failed = self._unclosed | self._failed, set()
             try:
-                await in_daemon_thread(partial(self._sign, back, set(self._unclosed)))
+                await in_daemon_thread(partial(self._sign, back, through))
             except RuntimeError:  # no thread to be had: the next one may be
                 self._later(back)
 
     def _sign(self, back: set[str], through: set[str]) -> None:
         if self._told(lambda: self.register.give_sign(back, through)):
             self._unclosed -= through
+            self.ours -= through
         else:
             self._later(back)
 

@@ -19,7 +19,7 @@ from lessons_loop.filter.store import StorePaths, ensure_salt, staging_session
 from lessons_loop.filter.text import user_reference
 from lessons_loop.filter.unfinished import Signs, Unfinished
 from support.gate import HashEmbedder
-from support.llm_server import LlmServer, hangs
+from support.llm_server import LlmServer, hangs, http_error
 from support.outlet import LESSON, model_reply, outlet_body
 from support.shelf import put_published, shelf, shelved
 
@@ -217,10 +217,6 @@ def other_owner(source):
     source.owner = "user-2"
 
 
-def asker_unknown(source):
-    source.answer = None  # another Open WebUI: what we call is not there
-
-
 @pytest.mark.parametrize(
     ("change", "counted"),
     [
@@ -231,7 +227,6 @@ def asker_unknown(source):
         (plugin_off, "skipped:off"),
         (most_zero, "skipped:off"),
         (other_owner, "lost:other-user"),
-        (asker_unknown, "lost:unreadable"),
     ],
 )
 def test_change_of_mind_in_between_counts(lives, change, counted):  # T-45
@@ -240,6 +235,41 @@ def test_change_of_mind_in_between_counts(lives, change, counted):  # T-45
     counts = lives.live()
     assert counts[counted] == 1 and counts["resumed"] == 0
     assert len(lives.server.requests) == 1 and lives.candidates() == [] and lives.left() == []
+
+
+def test_chat_that_cannot_be_read_learns_nothing(lives, caplog):
+    lives.die(outlet_body())
+    lives.source.answer = None  # another Open WebUI: what we call is not there
+    with caplog.at_level(logging.WARNING):
+        counts = lives.live()
+    assert counts["lost:unreadable"] == 1 and len(lives.server.requests) == 1
+    assert caplog.text.count("taking up unfinished answers failed: TypeError") == 1
+
+
+def test_model_that_failed_as_the_server_ended_is_asked_again(tmp_path):
+    with LlmServer([http_error(500), model_reply()]) as server:
+        lives = Lives(tmp_path, server)
+        assert lives.live(outlet_body())["endpoint-failed"] == 1
+        assert lives.left() == ["msg-1"]  # the worker ended before its next sign of life
+        assert lives.live()["emitted"] == 1
+        assert lives.left() == [] and len(lives.candidates()) == 1
+
+
+def test_model_that_failed_is_not_asked_again(tmp_path):
+    with LlmServer([http_error(500)]) as server:
+        lives = Lives(tmp_path, server)
+
+        async def scene():
+            plugin = lives.worker()
+            plugin.backend.learner.underway.beat_seconds = 0.1
+            await plugin.outlet(outlet_body(), USER, {}, REQUEST, "lessons")
+            deadline = time.monotonic() + 30
+            while not server.requests or lives.left():
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.05)
+
+        asyncio.run(scene())
+        assert lives.live()["resumed"] == 0 and len(server.requests) == 1
 
 
 def test_other_domain_learns_nothing(lives):
@@ -299,6 +329,11 @@ def test_forgotten_while_the_model_thinks_leaves_nothing(tmp_path):
     assert counts["lost:taken"] == 1 and lives.candidates() == [] and lives.left() == []
 
 
+def patient(plugin):
+    """Let others live."""
+    plugin.backend.learner.underway.register.signs = Signs()
+
+
 def test_answer_taken_by_another_meanwhile_is_left_to_him(tmp_path):
     def is_taken(handler, received):
         taken = Unfinished(lives.paths.root / "attempts.sqlite", "other", Signs(0.0))
@@ -307,7 +342,7 @@ def test_answer_taken_by_another_meanwhile_is_left_to_him(tmp_path):
 
     with LlmServer([is_taken]) as server:
         lives = Lives(tmp_path, server)
-        counts = lives.live(outlet_body())
+        counts = lives.live(outlet_body(), first=patient)
     assert counts["lost:taken"] == 1 and lives.candidates() == [] and lives.left() == ["msg-1"]
 
 

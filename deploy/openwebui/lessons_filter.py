@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 7b813defef130ffcd333146eaf93bdb8a04796cd976ed66e62fe97f40241540e
+source_digest: 5c722db19f96128e1ea01e225efafef5913e52cb16ff89932a87ff369ef04cc9
 """
 
 from __future__ import annotations
@@ -8013,6 +8013,7 @@ class Underway:
         self._fresh: list[PendingNote] = []
         self._stood_back: set[str] = set()
         self._unclosed: set[str] = set()
+        self._failed: set[str] = set()
         self._noting: asyncio.Task[None] | None = None
         self._signs: asyncio.Task[None] | None = None
 
@@ -8024,6 +8025,12 @@ class Underway:
             self._noting = asyncio.get_running_loop().create_task(self._note_fresh())
         return future
 
+    def unnoted(self) -> asyncio.Future[Noted]:
+        """Say of an answer that it cannot be noted."""
+        future: asyncio.Future[Noted] = asyncio.get_running_loop().create_future()
+        future.set_result(Noted.NOT)
+        return future
+
     def owner_of(self, message: str) -> str:
         """Return who holds an answer: this worker, empty where it is not noted."""
         return self.register.owner if message in self.ours else ""
@@ -8031,6 +8038,13 @@ class Underway:
     def stand_back(self, message: str) -> None:
         """Leave an answer to whoever has room, with the next sign of life."""
         self._stood_back.add(message)
+
+    async def end(self, message: str, *, answered: bool) -> None:
+        """Remove an answer; later where the model could not be asked."""
+        if answered:
+            await self.close(message)
+        else:
+            self.close_later(message)
 
     async def close(self, message: str) -> None:
         """Remove an answer: it was learned from, or there is a reason not to."""
@@ -8045,6 +8059,15 @@ class Underway:
         if self._told(lambda: self.register.close([message])):
             self._unclosed.discard(message)
         self.ours.discard(message)
+
+    def close_later(self, message: str) -> None:
+        """Remove an answer one whole sign of life from now.
+
+        What failed may have failed because the server ends, which closes its connections first:
+        then the row has to stay.
+        """
+        if message in self.ours:
+            self._failed.add(message)
 
     def still_ours(self, message: str) -> bool:
         """Say whether nobody else has taken an answer up; in a thread."""
@@ -8092,14 +8115,17 @@ class Underway:
             await asyncio.sleep(self.beat_seconds)
             back, self._stood_back = self._stood_back & self.ours, set()
             self.ours -= back
+            through = set(self._unclosed)
+            self._unclosed, self._failed = self._unclosed | self._failed, set()
             try:
-                await in_daemon_thread(partial(self._sign, back, set(self._unclosed)))
+                await in_daemon_thread(partial(self._sign, back, through))
             except RuntimeError:  # no thread to be had: the next one may be
                 self._later(back)
 
     def _sign(self, back: set[str], through: set[str]) -> None:
         if self._told(lambda: self.register.give_sign(back, through)):
             self._unclosed -= through
+            self.ours -= through
         else:
             self._later(back)
 
@@ -8210,9 +8236,7 @@ class Learner:
     ) -> asyncio.Future[Noted]:
         """Note an answer that can be read again: of a saved chat, its lessons all known by key."""
         if not (plugin and exchange.chat and len(exchange.shown) == len(exchange.injected)):
-            unnoted: asyncio.Future[Noted] = asyncio.get_running_loop().create_future()
-            unnoted.set_result(Noted.NOT)
-            return unnoted
+            return self.underway.unnoted()
         domain = valves.domain_names()[0]
         return self.underway.note(lambda: row_of(exchange, plugin, domain, self.reference))
 
@@ -8227,11 +8251,11 @@ class Learner:
     async def learn(self, exchange: Exchange, valves: LessonsValves) -> None:
         """Distill an answer; it is under way no longer, unless the server ends meanwhile."""
         try:
-            await self._distill(exchange, valves)
+            answered = await self._distill(exchange, valves)
         except Exception:
-            await self.underway.close(exchange.message)
+            self.underway.close_later(exchange.message)
             raise
-        await self.underway.close(exchange.message)
+        await self.underway.end(exchange.message, answered=answered)
 
     async def drain(self) -> None:
         """Move the spool's oldest records into staging unless that is under way.
@@ -8288,23 +8312,24 @@ class Learner:
             )
             self.spool.append_usage(domain, usage)
 
-    async def _distill(self, exchange: Exchange, valves: LessonsValves) -> None:
+    async def _distill(self, exchange: Exchange, valves: LessonsValves) -> bool:
+        """Return False where the model could not be asked."""
         turns, reason = await asyncio.to_thread(read_and_check, exchange, valves)
         caps = (valves.distill_daily_cap, valves.distill_user_daily_cap)
         who = (exchange.message, exchange.user)
         owner = self.underway.owner_of(exchange.message)
         if reason := reason or await self.attempts.refused(*who, *caps, owner):
             self.count("lost:given-up" if reason == "given-up" else f"skipped:{reason}", valves)
-            return
+            return True
         try:
             model = await model_name(exchange, valves)
         except ModelError as error:
             self.count("endpoint-failed", valves)
             self.alerts.warn("distilling", str(error))
-            return
+            return False
         origin = await asyncio.to_thread(self._origin, exchange, valves, model)
         if origin is None:
-            return
+            return True
         outcome = await distill(
             turns,
             origin,
@@ -8323,6 +8348,7 @@ class Learner:
                 self._spooled, lambda: self._append_candidates(exchange, outcome.candidates)
             )
             self.worker.spawn(self.drain)
+        return "endpoint-failed" not in outcome.counts
 
     def _append_candidates(self, exchange: Exchange, found: Sequence[Candidate]) -> None:
         """Append unless another worker took the answer up meanwhile, or it was forgotten."""
@@ -8462,7 +8488,9 @@ class Resumption:
             self.learner.alerts.warn(
                 RESUME_TROUBLE, f"{RESUME_TROUBLE} failed: {type(error).__name__}"
             )
-            found = "lost:unreadable"
+            self.learner.counts["lost:unreadable"] += 1
+            self.learner.underway.close_later(answer.message)
+            return
         if isinstance(found, str):
             self.learner.counts[found] += 1
             await self.learner.underway.close(answer.message)
