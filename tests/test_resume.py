@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import sqlite3
 import time
@@ -21,7 +22,7 @@ from lessons_loop.filter.unfinished import Signs, Unfinished
 from support.gate import HashEmbedder
 from support.llm_server import LlmServer, hangs, http_error
 from support.outlet import LESSON, model_reply, outlet_body
-from support.shelf import put_published, shelf, shelved
+from support.shelf import CERTS, app_with, put_published, shelf, shelved
 
 EMBEDDER = HashEmbedder(64)
 GIVEN = shelf()[0]
@@ -102,10 +103,12 @@ class Lives:
 
         return asyncio.run(scene())
 
-    def left(self):
-        """Return the messages still under way."""
+    def left(self, column="message"):
+        """Return what is noted of the answers still under way."""
         with closing(sqlite3.connect(self.paths.root / "attempts.sqlite")) as found:
-            return [m for (m,) in found.execute("select message from unfinished order by message")]
+            return [
+                m for (m,) in found.execute(f"select {column} from unfinished order by message")
+            ]
 
     def rows(self, name):
         with staging_session(self.paths) as client:
@@ -293,6 +296,30 @@ def test_lesson_gone_from_the_shelf_learns_nothing(lives):  # T-13
     lives.die(outlet_body(), metadata=given(shelved("Gone by now, never to be told.")))
     assert lives.live()["lost:lessons-gone"] == 1
     assert len(lives.server.requests) == 1 and lives.candidates() == []
+
+
+@pytest.mark.parametrize("more", [(), ("It runs out today.", "thanks!")])
+def test_lessons_inlet_gave_are_known_later(lives, more):
+    put_published(lives.paths, shelf(), EMBEDDER)
+    request, metadata = SimpleNamespace(app=app_with(EMBEDDER)), {"chat_id": "chat-1"}
+    said = ["expiring certificate of the ingress?", *more]
+    roles = ["user", "assistant", "user"]
+    told = [{"role": role, "content": text} for role, text in zip(roles, said, strict=False)]
+
+    async def scene():
+        plugin = lives.worker()
+        for end in range(1, len(told) + 1, 2):  # thanks keep the block of the turn before
+            metadata.pop(CARRIER, None)
+            body = {"messages": [dict(m) for m in told[:end]]}
+            await plugin.inlet(body, USER, metadata, request, None, "lessons")
+        assert metadata[CARRIER]["texts"]
+        await plugin.outlet(outlet_body(), USER, metadata, request, "lessons")
+        while not lives.server.requests:
+            await asyncio.sleep(0.05)
+
+    asyncio.run(scene())
+    (shown,) = lives.left("shown")
+    assert json.loads(shown) == [one.key for one in shelf() if one.lesson.text == CERTS]
 
 
 def test_lessons_told_without_keys_are_not_noted(lives):
