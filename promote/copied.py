@@ -146,6 +146,17 @@ class CopiedClient:
         self.collections[name] = made
         return made
 
+    def get_or_create_collection(
+        self,
+        name: str,
+        configuration: Mapping[str, Any],
+        metadata: Mapping[str, Any] | None = None,
+        embedding_function: None = None,
+    ) -> CopiedCollection:
+        """Return a collection, made where it is missing."""
+        found = self.collections.get(name)
+        return found or self.create_collection(name, configuration, metadata)
+
     def delete_collection(self, name: str) -> None:
         """Delete a collection; raise NotFoundError."""
         self.get_collection(name)

@@ -16,6 +16,7 @@ from lessons_loop.filter.errors import StoreDamaged
 from lessons_loop.filter.store import open_embedded
 from lessons_loop.promote.copied import CopiedClient
 from lessons_loop.promote.rows import create_cosine, find_collection, read_rows
+from lessons_loop.promote.staging_made import make_staging
 from support.gate import candidate, gate, on_server, promotion, raw_client
 
 IDS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=True)
@@ -97,3 +98,11 @@ def test_lost_vectors_are_lost_in_the_copy_too(root: Path) -> None:
         assert list(session.curated) == [found.lesson.key]
         with pytest.raises(StoreDamaged, match="has lost vectors"):
             session.nearest_vectors()
+
+
+def test_staging_is_made_as_in_chroma(real: Any) -> None:
+    name, copy = f"made-{next(COUNTER)}", CopiedClient()
+    for client in (real, copy):
+        make_staging(client, name, {"schema_version": 1})
+        make_staging(client, name, None)
+    assert look(real, name) == look(copy, name)
