@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -183,5 +184,7 @@ def test_many_pages_in_a_row_are_paced_and_never_refused(guarded: Guarded, tmp_p
         return found
 
     with Proxy(tmp_path, guarded.seen.port) as proxy, ThreadPoolExecutor(3) as workers:
+        began = time.monotonic()
         assert set().union(*workers.map(read, range(3))) == {200}
+        assert time.monotonic() - began > 1.5  # what is above 200 waits its turn: 2.3 s
     assert len(guarded.seen.calls) == 660
