@@ -300,6 +300,7 @@ def staged_store(root: Path) -> None:
     stage_events(root, events)
 
 
+@pytest.mark.timeout(900)  # runs and runs again, each as slow as the machine
 @on_folder
 def test_kill_at_any_moment_ends_as_undisturbed(root: Path) -> None:
     found = outcome_after_kills(staged_store, partial(driven, "fold"), kills=10, seed=3)

@@ -261,6 +261,7 @@ def test_a_seed_obeys_until_a_person_promotes_it_again(filled: Path) -> None:
         assert candidate(ALONE).lesson.key in session.curated
 
 
+@pytest.mark.timeout(900)  # runs and runs again, each as slow as the machine
 def test_killed_forgetting_is_finished_by_the_next(tmp_path: Path) -> None:
     words = ("forget", "--user", ANNA, "--yes")
     report = outcome_after_kills(fill, partial(lessons, words), kills=3, seed=4, folder=tmp_path)

@@ -24,6 +24,7 @@ def filled(root: Path) -> None:
     stage_usage(root, "sql", used)
 
 
+@pytest.mark.timeout(900)  # runs and runs again, each as slow as the machine
 @pytest.mark.parametrize(
     ("action", "kills"), [("run", 10), ("together", 10), ("re-embed", 10), ("retire", 3)]
 )

@@ -32,6 +32,7 @@ def spoiled(root: Path) -> None:
             session.apply(promotion(session, found))
 
 
+@pytest.mark.timeout(900)  # runs and runs again, each as slow as the machine
 @pytest.mark.parametrize("words", [("restore", "latest"), ("restore", "latest", "--exact")])
 def test_killed_restore_ends_as_an_undisturbed_one(words: tuple[str, ...]) -> None:  # T-31
     found = outcome_after_kills(spoiled, partial(lessons, words), kills=5, seed=len(words))
