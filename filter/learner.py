@@ -71,7 +71,7 @@ class Learner:
             self.count(f"skipped:{reason}", valves)
             return
         if exchange.recalled and self.seen.first(f"used {exchange.message}"):
-            self.worker.submit(lambda: self._note_usage(exchange))
+            self.worker.submit(lambda: self.note_usage(exchange))
         if reason := refusal(exchange, valves):  # no attempt: a broken answer may be continued
             self.count(f"skipped:{reason}", valves)
         elif not self.seen.first(exchange.message):
@@ -155,7 +155,8 @@ class Learner:
             return
         self._next_tally = time.monotonic() + TALLY_SECONDS
 
-    async def _note_usage(self, exchange: Exchange) -> None:
+    async def note_usage(self, exchange: Exchange) -> None:
+        """Spool which lessons an answer was given."""
         await asyncio.to_thread(self._spooled, lambda: self._append_usage(exchange))
 
     def _append_usage(self, exchange: Exchange) -> None:

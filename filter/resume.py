@@ -75,6 +75,8 @@ class Resumption:
             return
         exchange, valves = found
         self.learner.count("resumed", valves)
+        if exchange.recalled:  # a repeat has the same id
+            await self.learner.note_usage(exchange)
         await self.learner.learn(exchange, valves)
 
     async def _read_again(

@@ -182,6 +182,17 @@ def test_use_of_lessons_is_noted_once(lives):
     assert usage.keys == (GIVEN.key,) and usage.outcome == "stop" and usage.tools == "ok"
 
 
+def test_use_that_was_queued_is_noted_by_the_next(tmp_path):
+    with LlmServer([hangs(60), hangs(60), model_reply()]) as server:
+        lives = Lives(tmp_path, server)
+        put_published(lives.paths, shelf(), EMBEDDER)
+        bodies = [outlet_body(message=f"m{n}") for n in range(3)]
+        lives.die(*bodies, metadata=given(GIVEN), asked=2)
+        lives.live()
+        uses = [Usage.from_record(row) for row in lives.rows("sql-lessons-events")]
+    assert len(uses) == len({use.message_ref for use in uses}) == 3
+
+
 @pytest.mark.parametrize("used", [True, False])
 def test_given_lesson_confirms_itself_no_more_later(lives, used):  # T-13
     same = shelved(LESSON["text"], LESSON["trigger"])
@@ -334,7 +345,7 @@ def test_chats_that_are_not_saved_are_not_noted(lives, chat):  # T-45
     lives.source.stored["distill_api_chats"] = True
     lives.die(outlet_body(chat, "secret-4711"), asked=not chat)
     register = lives.paths.root / "attempts.sqlite"
-    assert not register.exists() or b"4711" not in register.read_bytes()
+    assert not register.exists() or b"secret-4711" not in register.read_bytes()
 
 
 def test_register_holds_no_word_of_the_chat(lives):  # T-45

@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 5c722db19f96128e1ea01e225efafef5913e52cb16ff89932a87ff369ef04cc9
+source_digest: c0518ccc092bd581ad75ef19bf8dd9b51149d668f5b098d4ca16bcade49a4581
 """
 
 from __future__ import annotations
@@ -8209,7 +8209,7 @@ class Learner:
             self.count(f"skipped:{reason}", valves)
             return
         if exchange.recalled and self.seen.first(f"used {exchange.message}"):
-            self.worker.submit(lambda: self._note_usage(exchange))
+            self.worker.submit(lambda: self.note_usage(exchange))
         if reason := refusal(exchange, valves):  # no attempt: a broken answer may be continued
             self.count(f"skipped:{reason}", valves)
         elif not self.seen.first(exchange.message):
@@ -8293,7 +8293,8 @@ class Learner:
             return
         self._next_tally = time.monotonic() + TALLY_SECONDS
 
-    async def _note_usage(self, exchange: Exchange) -> None:
+    async def note_usage(self, exchange: Exchange) -> None:
+        """Spool which lessons an answer was given."""
         await asyncio.to_thread(self._spooled, lambda: self._append_usage(exchange))
 
     def _append_usage(self, exchange: Exchange) -> None:
@@ -8497,6 +8498,8 @@ class Resumption:
             return
         exchange, valves = found
         self.learner.count("resumed", valves)
+        if exchange.recalled:  # a repeat has the same id
+            await self.learner.note_usage(exchange)
         await self.learner.learn(exchange, valves)
 
     async def _read_again(
