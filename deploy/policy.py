@@ -26,7 +26,6 @@ def adapted_policy(
     for old, new in (
         ("lessons-chroma:8000", f"{LOOPBACK}:{upstream}"),
         ("listen 8080", f"listen {LOOPBACK}:{listen}"),
-        ("127.0.0.1:8080", f"{LOOPBACK}:{listen}"),
         (" /tmp/", f" {folder}/"),
         (DEFAULT_TENANT, tenant),
     ):
