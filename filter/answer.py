@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ class Exchange(NamedTuple):
     """Texts of the lessons injected."""
     shown: tuple[str, ...]
     """Their keys."""
+    at: str
+    """When it was finished, as stored: what is forgotten up to a later moment covers it."""
     internal: bool
     app: Any
 
@@ -59,6 +62,7 @@ def read_exchange(
         recalled=used.get("keys") or {},
         injected=tuple(used.get("texts") or ()),
         shown=tuple(used.get("shown") or ()),
+        at=utc_stamp(),
         internal=bool(meta.get("internal") or meta.get("automation_id")),
         app=getattr(request, "app", None),
     )
@@ -102,3 +106,8 @@ def read_and_check(
         min_reply_chars=valves.distill_min_reply_chars,
     )
     return turns, reason
+
+
+def utc_stamp() -> str:
+    """Return the time as stored: ISO 8601, UTC, seconds."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

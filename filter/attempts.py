@@ -28,7 +28,7 @@ create table if not exists uses (user text primary key, day text not null, numbe
 create table if not exists unfinished
   (message text primary key, chat text not null, plugin text not null, domain text not null,
    finish text not null, recalled text not null, shown text not null,
-   user_ref text not null, chat_ref text not null, since real not null,
+   user_ref text not null, chat_ref text not null, at text not null, since real not null,
    owner text not null, beat integer not null, takes integer not null, tries integer not null)
   without rowid;
 """

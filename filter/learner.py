@@ -7,7 +7,6 @@ and the store are the background job's.
 from __future__ import annotations
 
 import asyncio
-import datetime
 import os
 import secrets
 import time
@@ -15,7 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from lessons_loop.filter.alerts import Alerts, lessons_log
-from lessons_loop.filter.answer import Exchange, private, read_and_check, refusal
+from lessons_loop.filter.answer import Exchange, private, read_and_check, refusal, utc_stamp
 from lessons_loop.filter.attempts import Attempts, attempts_file
 from lessons_loop.filter.distill import Origin, distill
 from lessons_loop.filter.errors import ModelError, StoreError, StoreUnreachable
@@ -168,7 +167,7 @@ class Learner:
                 message_ref=digest("message", exchange.message),
                 user_ref=self.reference(exchange.user),
                 chat_ref=self.reference(exchange.chat),
-                at=utc_stamp(),
+                at=exchange.at,
                 model=shorten(scrub(exchange.chat_model), NOTE_LIMIT),
                 outcome=shorten(scrub(finish), NOTE_LIMIT) or "broken",
                 tools=tools,
@@ -232,7 +231,7 @@ class Learner:
             message_ref=digest("message", exchange.message),
             chat_ref=self.reference(exchange.chat),
             user_ref=self.reference(exchange.user),
-            at=utc_stamp(),
+            at=exchange.at,
             model=model,
         )
 
@@ -292,8 +291,3 @@ def http_model(valves: LessonsValves, name: str, seconds: float) -> HttpModel:
     """Return the client of the configured endpoint."""
     key = valves.distill_api_key or os.environ.get("LESSONS_LLM_API_KEY", "")
     return HttpModel(valves.distill_url.strip(), name, key, seconds)
-
-
-def utc_stamp() -> str:
-    """Return the time as stored: ISO 8601, UTC, seconds."""
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -132,6 +132,7 @@ def exchange_of(
         recalled=answer.keys_by_domain(),
         injected=texts,
         shown=answer.keys_shown(),
+        at=answer.at,
         internal=False,
         app=app,
     )

@@ -201,4 +201,5 @@ def row_of(
         shown=json.dumps(list(exchange.shown)),
         user_ref=ref(exchange.user),
         chat_ref=ref(exchange.chat),
+        at=exchange.at,
     )

@@ -61,6 +61,8 @@ class UnfinishedAnswer(NamedTuple):
     """Keys of all lessons in the block: JSON."""
     user_ref: str
     chat_ref: str
+    at: str
+    """When it was finished: ISO 8601, UTC."""
 
     def keys_by_domain(self) -> Mapping[str, Sequence[str]]:
         """Return the keys of the lessons used."""
@@ -171,7 +173,7 @@ class Unfinished:
             rows = list(self._free(found, dead, plugin))[:most]
             kept = [row for row in rows if self._claim(found, row)]
         counts = Counter({"lost:old": gone, "lost:given-up": len(rows) - len(kept)})
-        return Taken(tuple(UnfinishedAnswer(*row[:9]) for row in kept), +counts)
+        return Taken(tuple(UnfinishedAnswer(*row[:10]) for row in kept), +counts)
 
     def forget(self, references: Iterable[str]) -> int:
         """Erase the rows of these users and chats; return how many; nothing is made."""
@@ -208,7 +210,7 @@ class Unfinished:
 
     def _claim(self, found: sqlite3.Connection, row: tuple[str, ...]) -> bool:
         """Make a free row this worker's, or remove one that was taken too often."""
-        message, owner, takes = row[0], row[10], int(row[12])
+        message, owner, takes = row[0], row[11], int(row[13])
         if owner and takes >= TAKES_MOST:
             found.execute("delete from unfinished where message = ?", (message,))
             return False

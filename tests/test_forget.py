@@ -208,7 +208,7 @@ def test_answers_under_way_go_too(filled: Path) -> None:
     register = Unfinished(attempts_file(filled), "worker")
     rows = [
         UnfinishedAnswer(
-            f"m-{who}", f"c-{who}", "p", "sql", "stop", "{}", "[]", ref(filled, who), ""
+            f"m-{who}", f"c-{who}", "p", "sql", "stop", "{}", "[]", ref(filled, who), "", ""
         )
         for who in (ANNA, BERT)
     ]

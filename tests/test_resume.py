@@ -147,8 +147,11 @@ def given(*lessons, used=True):
 def test_answer_under_way_is_learned_from_by_the_next(lives):
     lives.die(outlet_body())
     assert lives.left() == ["msg-1"] and lives.candidates() == []
+    (ended,) = lives.left("at")
+    time.sleep(1.1)
     counts = lives.live()
     (found,) = lives.candidates()
+    assert found.at == ended  # what is forgotten up to now covers it
     assert found.lesson.text == LESSON["text"] and found.user_ref and found.chat_ref
     assert counts["resumed"] == counts["emitted"] == 1 and lives.left() == []
     assert lives.live()["resumed"] == 0 and len(lives.server.requests) == 2

@@ -28,6 +28,7 @@ from lessons_loop.filter.unfinished import (
     UnfinishedAnswer,
 )
 
+AT = "2026-11-30T12:00:00Z"
 TAKE = """
 import sys
 from pathlib import Path
@@ -41,7 +42,7 @@ NOTE = """
 import sys, time
 from pathlib import Path
 from lessons_loop.filter.unfinished import Unfinished, UnfinishedAnswer
-row = UnfinishedAnswer("m", "c", "p", "sql", "stop", "{}", "[]", "u", "r")
+row = UnfinishedAnswer("m", "c", "p", "sql", "stop", "{}", "[]", "u", "r", "t")
 register = Unfinished(Path(sys.argv[1]), "victim")
 print(register.note([row]), flush=True)
 while True:
@@ -51,7 +52,7 @@ while True:
 
 
 def answer(message: str = "m", plugin: str = "p", user: str = "u-ref", chat: str = "c-ref"):
-    return UnfinishedAnswer(message, "c", plugin, "sql", "stop", "{}", "[]", user, chat)
+    return UnfinishedAnswer(message, "c", plugin, "sql", "stop", "{}", "[]", user, chat, AT)
 
 
 @pytest.fixture

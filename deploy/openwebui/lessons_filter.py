@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: c0518ccc092bd581ad75ef19bf8dd9b51149d668f5b098d4ca16bcade49a4581
+source_digest: f9d250757f43282ad4ecbc6691708b976bba08929f39c9ec93123c14ba9c24ec
 """
 
 from __future__ import annotations
@@ -6346,7 +6346,7 @@ create table if not exists uses (user text primary key, day text not null, numbe
 create table if not exists unfinished
   (message text primary key, chat text not null, plugin text not null, domain text not null,
    finish text not null, recalled text not null, shown text not null,
-   user_ref text not null, chat_ref text not null, since real not null,
+   user_ref text not null, chat_ref text not null, at text not null, since real not null,
    owner text not null, beat integer not null, takes integer not null, tries integer not null)
   without rowid;
 """
@@ -7028,6 +7028,8 @@ class UnfinishedAnswer(NamedTuple):
     """Keys of all lessons in the block: JSON."""
     user_ref: str
     chat_ref: str
+    at: str
+    """When it was finished: ISO 8601, UTC."""
 
     def keys_by_domain(self) -> Mapping[str, Sequence[str]]:
         """Return the keys of the lessons used."""
@@ -7138,7 +7140,7 @@ class Unfinished:
             rows = list(self._free(found, dead, plugin))[:most]
             kept = [row for row in rows if self._claim(found, row)]
         counts = Counter({"lost:old": gone, "lost:given-up": len(rows) - len(kept)})
-        return Taken(tuple(UnfinishedAnswer(*row[:9]) for row in kept), +counts)
+        return Taken(tuple(UnfinishedAnswer(*row[:10]) for row in kept), +counts)
 
     def forget(self, references: Iterable[str]) -> int:
         """Erase the rows of these users and chats; return how many; nothing is made."""
@@ -7175,7 +7177,7 @@ class Unfinished:
 
     def _claim(self, found: sqlite3.Connection, row: tuple[str, ...]) -> bool:
         """Make a free row this worker's, or remove one that was taken too often."""
-        message, owner, takes = row[0], row[10], int(row[12])
+        message, owner, takes = row[0], row[11], int(row[13])
         if owner and takes >= TAKES_MOST:
             found.execute("delete from unfinished where message = ?", (message,))
             return False
@@ -7718,6 +7720,8 @@ class Exchange(NamedTuple):
     """Texts of the lessons injected."""
     shown: tuple[str, ...]
     """Their keys."""
+    at: str
+    """When it was finished, as stored: what is forgotten up to a later moment covers it."""
     internal: bool
     app: Any
 
@@ -7749,6 +7753,7 @@ def read_exchange(
         recalled=used.get("keys") or {},
         injected=tuple(used.get("texts") or ()),
         shown=tuple(used.get("shown") or ()),
+        at=utc_stamp(),
         internal=bool(meta.get("internal") or meta.get("automation_id")),
         app=getattr(request, "app", None),
     )
@@ -7792,6 +7797,11 @@ def read_and_check(
         min_reply_chars=valves.distill_min_reply_chars,
     )
     return turns, reason
+
+
+def utc_stamp() -> str:
+    """Return the time as stored: ISO 8601, UTC, seconds."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 # ------------------------------------------------------------------------------
@@ -8164,6 +8174,7 @@ def row_of(
         shown=json.dumps(list(exchange.shown)),
         user_ref=ref(exchange.user),
         chat_ref=ref(exchange.chat),
+        at=exchange.at,
     )
 
 
@@ -8306,7 +8317,7 @@ class Learner:
                 message_ref=digest("message", exchange.message),
                 user_ref=self.reference(exchange.user),
                 chat_ref=self.reference(exchange.chat),
-                at=utc_stamp(),
+                at=exchange.at,
                 model=shorten(scrub(exchange.chat_model), NOTE_LIMIT),
                 outcome=shorten(scrub(finish), NOTE_LIMIT) or "broken",
                 tools=tools,
@@ -8370,7 +8381,7 @@ class Learner:
             message_ref=digest("message", exchange.message),
             chat_ref=self.reference(exchange.chat),
             user_ref=self.reference(exchange.user),
-            at=utc_stamp(),
+            at=exchange.at,
             model=model,
         )
 
@@ -8430,11 +8441,6 @@ def http_model(valves: LessonsValves, name: str, seconds: float) -> HttpModel:
     """Return the client of the configured endpoint."""
     key = valves.distill_api_key or os.environ.get("LESSONS_LLM_API_KEY", "")
     return HttpModel(valves.distill_url.strip(), name, key, seconds)
-
-
-def utc_stamp() -> str:
-    """Return the time as stored: ISO 8601, UTC, seconds."""
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 # ------------------------------------------------------------------------------
@@ -8555,6 +8561,7 @@ def exchange_of(
         recalled=answer.keys_by_domain(),
         injected=texts,
         shown=answer.keys_shown(),
+        at=answer.at,
         internal=False,
         app=app,
     )
