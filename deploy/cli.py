@@ -23,18 +23,15 @@ from lessons_loop.deploy.status import command as status_command
 from lessons_loop.deploy.webui import install_command
 from lessons_loop.eval import commands as eval_commands
 from lessons_loop.promote import commands as gate_commands
-from lessons_loop.promote import (
-    exchange_commands,
-    forget_command,
-    history_command,
-    pause_commands,
-    reembed_command,
-    snapshot_commands,
-    verify_command,
-)
-from lessons_loop.promote.embedding_forms import FORMS_OR_NONE
+from lessons_loop.promote.embedding import reembed_command
+from lessons_loop.promote.embedding.forms import FORMS_OR_NONE
 from lessons_loop.promote.entry import INTERRUPTED, run_app
+from lessons_loop.promote.exchange import commands as exchange_commands
+from lessons_loop.promote.forget import command as forget_command
+from lessons_loop.promote.ledger import history_command, verify_command
 from lessons_loop.promote.quiet import quiet_libraries
+from lessons_loop.promote.runs import pause_commands
+from lessons_loop.promote.snapshot import commands as snapshot_commands
 from lessons_loop.promote.waiting import announce_waiting
 from lessons_loop.seeds import commands as seed_commands
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from lessons_loop.filter.errors import StoreError
-from lessons_loop.promote.server_place import ServerStore
+from lessons_loop.promote.runs.summary import read_summaries
 from lessons_loop.promote.state import existing_store, locate
-from lessons_loop.promote.summary import read_summaries
+from lessons_loop.promote.store.server_place import ServerStore
 
 
 def domains_in(store: str, state: Path | None, named: str = "") -> list[str]:

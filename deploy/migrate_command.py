@@ -13,7 +13,7 @@ from lessons_loop.promote.options import AsJson, DryRun, StateDir, Store
 from lessons_loop.promote.quiet import busy
 
 if TYPE_CHECKING:
-    from lessons_loop.promote.migrate import Moved
+    from lessons_loop.promote.store.migrate import Moved
 
 
 def register(app: typer.Typer) -> None:
@@ -40,9 +40,9 @@ def migrate(
 
     Example: lessons migrate --dry-run
     """
-    from lessons_loop.promote.migrate import Wish, migrate_store
     from lessons_loop.promote.render import print_lines
     from lessons_loop.promote.showing import make_console
+    from lessons_loop.promote.store.migrate import Wish, migrate_store
 
     with busy("migrating …"):
         found = migrate_store(Wish(store, state_dir, to, dry_run))

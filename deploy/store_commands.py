@@ -41,8 +41,8 @@ def init(
 
     Example: lessons init --store ./lessons --domain sql
     """
-    from lessons_loop.promote.embedders import parse_embedding
-    from lessons_loop.promote.initialise import initialise
+    from lessons_loop.promote.embedding.embedders import parse_embedding
+    from lessons_loop.promote.store.initialise import initialise
 
     if unattended and (told := pause_of(store, state_dir)):
         return tell([told], {"paused": told}, as_json)
@@ -64,7 +64,7 @@ def init(
 
 def pause_of(store: str, state_dir: Path | None) -> str:
     """Return what is to be said of a pause; empty without one."""
-    from lessons_loop.promote.pause import read_pause
+    from lessons_loop.promote.runs.pause import read_pause
     from lessons_loop.promote.state import locate
 
     found = read_pause(locate(store, state_dir).state, os.environ)
@@ -134,7 +134,7 @@ def repair(store: Store = "", state_dir: StateDir = None, as_json: AsJson = Fals
 
     Example: lessons repair --store ./lessons
     """
-    from lessons_loop.promote.rebuild import repair_store
+    from lessons_loop.promote.store.rebuild import repair_store
 
     with busy("checking staging, curated and ledger …"):
         reports = repair_store(store, state_dir)

@@ -14,7 +14,7 @@ from lessons_loop.eval.poison import command as poison_command
 from lessons_loop.eval.proving import lesson_command
 from lessons_loop.eval.report import command as report_command
 from lessons_loop.eval.runs import history_command
-from lessons_loop.promote.proving import Prover, register_prover
+from lessons_loop.promote.proof.proving import Prover, register_prover
 
 
 def register(app: typer.Typer) -> typer.Typer:

@@ -26,8 +26,8 @@ from lessons_loop.filter.models import (
     FrozenModel,
     Lesson,
 )
-from lessons_loop.promote.language import guess_language
-from lessons_loop.promote.proving import LessonSet
+from lessons_loop.promote.lint.language import guess_language
+from lessons_loop.promote.proof.proving import LessonSet
 
 TOLERANCE = 0.10
 """How much longer or shorter a placebo may be than its original."""

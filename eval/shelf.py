@@ -34,10 +34,10 @@ from lessons_loop.filter.recall import judge, select
 from lessons_loop.filter.recall_index import RecallIndex, build_index
 from lessons_loop.filter.recaller import floor_for
 from lessons_loop.filter.valves import LessonsValves
-from lessons_loop.promote.calibrate import calibrate
-from lessons_loop.promote.proving import LessonSet, lesson_set_of
-from lessons_loop.promote.publish import Edition, render
+from lessons_loop.promote.embedding.calibrate import calibrate
+from lessons_loop.promote.proof.proving import LessonSet, lesson_set_of
 from lessons_loop.promote.session import GateSettings, open_gate
+from lessons_loop.promote.store.publish import Edition, render
 
 
 def copied_set(

@@ -10,17 +10,17 @@ import numpy as np
 
 from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.models import Lesson, Status
-from lessons_loop.promote.findings import Finding
+from lessons_loop.promote.decay.harmful import HARMFUL, harm_among
+from lessons_loop.promote.evidence.seals import Seals
 from lessons_loop.promote.gate import RELATION_REASONS, Rules, Situation, examine, judge
-from lessons_loop.promote.groups import Group
-from lessons_loop.promote.harmful import HARMFUL, harm_among
-from lessons_loop.promote.judge import Judgement, PairJudge, relation_after
-from lessons_loop.promote.past import Precedent, Precedents, keys_of
-from lessons_loop.promote.proving import PROOF
+from lessons_loop.promote.ledger.past import Precedent, Precedents, keys_of
+from lessons_loop.promote.lint.findings import Finding
+from lessons_loop.promote.proof.proving import PROOF
 from lessons_loop.promote.records import Archived, Neighbour, Verdict
-from lessons_loop.promote.seals import Seals
 from lessons_loop.promote.session import GateSession
-from lessons_loop.promote.similarity import (
+from lessons_loop.promote.similar.groups import Group
+from lessons_loop.promote.similar.judge import Judgement, PairJudge, relation_after
+from lessons_loop.promote.similar.similarity import (
     DUPLICATE,
     RELATED,
     TEXT_ALONE,

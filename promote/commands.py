@@ -14,8 +14,8 @@ from typing import Annotated
 import typer
 
 from lessons_loop.filter.errors import LessonsError
-from lessons_loop.promote import commands_decide, commands_read
-from lessons_loop.promote.decay_options import (
+from lessons_loop.promote import commands_read
+from lessons_loop.promote.decay.options import (
     DemoteStale,
     JudgeByTools,
     KeepUses,
@@ -23,6 +23,7 @@ from lessons_loop.promote.decay_options import (
     MinHits,
     MinSuccessRate,
 )
+from lessons_loop.promote.decide import commands_decide
 from lessons_loop.promote.gate_options import (
     AllowHost,
     Domain,
@@ -152,8 +153,8 @@ def promote(
     name = given_reviewer(reviewer)
     _require_model(mode, llm_url, llm_model)
     _require_terminal(mode)
-    from lessons_loop.promote.command_runs import GateFlags, run_over_all
-    from lessons_loop.promote.decay import DecayRules
+    from lessons_loop.promote.decay.rules import DecayRules
+    from lessons_loop.promote.runs.command_runs import GateFlags, run_over_all
 
     place = (store, domain, state_dir, embedding, dry_run)
     flags = GateFlags(*place, dup_threshold, min_users, allow_host, as_json, unattended, name)
@@ -162,7 +163,7 @@ def promote(
     flags = replace(flags, decay=decay, by_tools=judge_by_tools, keep_uses=keep_uses)
     flags = replace(flags, notify_url=notify_url, proof=proof)
     if ids:
-        from lessons_loop.promote.decide_runs import decide_named
+        from lessons_loop.promote.decide.decide_runs import decide_named
 
         decide_named(flags, ids, ("promote", given_reason(reason), name), supersede, force)
     else:

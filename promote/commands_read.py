@@ -71,9 +71,9 @@ def candidates(
 
     Example: lessons candidates --sort users --rule min-users
     """
-    from lessons_loop.promote.command_runs import GateFlags
     from lessons_loop.promote.listing import Wish
     from lessons_loop.promote.read_runs import list_all
+    from lessons_loop.promote.runs.command_runs import GateFlags
 
     flags = GateFlags(store, domain, state_dir, embedding, as_json=as_json)
     wish = Wish(
@@ -105,7 +105,7 @@ def show(
 
     Example: lessons show 3f2a9c
     """
-    from lessons_loop.promote.command_runs import GateFlags
     from lessons_loop.promote.read_runs import show_one
+    from lessons_loop.promote.runs.command_runs import GateFlags
 
     show_one(GateFlags(store, domain, state_dir, embedding, as_json=as_json), id_)

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from lessons_loop.filter.models import Candidate, Lesson
-from lessons_loop.promote.evidence_check import check_evidence
-from lessons_loop.promote.findings import Finding, Severity
-from lessons_loop.promote.groups import Group, count_users
-from lessons_loop.promote.lint import lint
+from lessons_loop.promote.evidence.check import check_evidence
+from lessons_loop.promote.lint.check import lint
+from lessons_loop.promote.lint.findings import Finding, Severity
 from lessons_loop.promote.records import Actor, Decision, Neighbour, Verdict
-from lessons_loop.promote.similarity import (
+from lessons_loop.promote.similar.groups import Group, count_users
+from lessons_loop.promote.similar.similarity import (
     CONFLICT,
     DUP_THRESHOLD,
     DUPLICATE,

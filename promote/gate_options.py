@@ -8,7 +8,7 @@ import typer
 
 from lessons_loop.promote.completion import complete_domain, complete_id
 from lessons_loop.promote.entry import login_name
-from lessons_loop.promote.hidden import strip_hidden
+from lessons_loop.promote.lint.hidden import strip_hidden
 from lessons_loop.promote.masking import mask_through
 
 REASON_LIMIT = 1000

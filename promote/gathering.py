@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from lessons_loop.filter.models import Candidate
 from lessons_loop.promote.cases import Casebook
-from lessons_loop.promote.groups import Group, group_repeats
+from lessons_loop.promote.similar.groups import Group, group_repeats
 
 EMBED_BATCH = 64
 

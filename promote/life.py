@@ -13,13 +13,13 @@ from lessons_loop.filter.errors import InvalidLesson, LessonsError
 from lessons_loop.filter.models import Candidate, Curated, Lesson
 from lessons_loop.filter.published import read_published
 from lessons_loop.promote.cases import Case, Casebook
-from lessons_loop.promote.changes import describe_finding, describe_neighbour, masked_lesson
-from lessons_loop.promote.lesson_proof import LessonProof
+from lessons_loop.promote.decide.changes import describe_finding, describe_neighbour, masked_lesson
+from lessons_loop.promote.ledger.past import Chain, keys_of
 from lessons_loop.promote.lookup import Listing, find_waiting, only
-from lessons_loop.promote.past import Chain, keys_of
+from lessons_loop.promote.proof.lesson_proof import LessonProof
 from lessons_loop.promote.records import Archived
 from lessons_loop.promote.session import GateSession
-from lessons_loop.promote.snapshot import list_snapshots
+from lessons_loop.promote.snapshot.kept import list_snapshots
 
 SHOWN_SIGHTINGS = 3
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from lessons_loop.promote.cases import Case
 from lessons_loop.promote.clock import parse_iso
-from lessons_loop.promote.past import Chain
+from lessons_loop.promote.ledger.past import Chain
 from lessons_loop.promote.records import Archived
 from lessons_loop.promote.render import plain
-from lessons_loop.promote.similarity import UNRELATED
+from lessons_loop.promote.similar.similarity import UNRELATED
 
 
 class Wish(NamedTuple):

@@ -9,12 +9,12 @@ from typing import TypeVar
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.models import Curated, Status
 from lessons_loop.promote.cases import Case, Casebook
+from lessons_loop.promote.evidence.seals import read_seals
 from lessons_loop.promote.gate import Rules
 from lessons_loop.promote.gathering import Progress, gather, no_progress
-from lessons_loop.promote.groups import Group
 from lessons_loop.promote.records import Archived
-from lessons_loop.promote.seals import read_seals
 from lessons_loop.promote.session import GateSession
+from lessons_loop.promote.similar.groups import Group
 
 LEAST_PREFIX = 6
 Found = TypeVar("Found")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from lessons_loop.filter.redact import find_sensitive, mask
-from lessons_loop.promote.hidden import strip_hidden
+from lessons_loop.promote.lint.hidden import strip_hidden
 
 
 @lru_cache(maxsize=2_048)  # a decision's payload says the same text up to ten times

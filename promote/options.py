@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lessons_loop.promote.completion import complete_domain
-from lessons_loop.promote.embedding_forms import FORMS
+from lessons_loop.promote.embedding.forms import FORMS
 
 
 def require_store(given: str) -> str:

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from lessons_loop.promote import render
 from lessons_loop.promote.cases import Casebook
-from lessons_loop.promote.command_runs import (
-    GateFlags,
-    opened_gate,
-    print_json,
-    progress_bar,
-    reading_gate,
-)
+from lessons_loop.promote.ledger.past import keys_of
 from lessons_loop.promote.life import (
     Life,
     Where,
@@ -28,8 +22,14 @@ from lessons_loop.promote.listing import (
     waiting_row,
 )
 from lessons_loop.promote.lookup import check_prefix, list_waiting
-from lessons_loop.promote.past import keys_of
 from lessons_loop.promote.render_life import life_lines
+from lessons_loop.promote.runs.command_runs import (
+    GateFlags,
+    opened_gate,
+    print_json,
+    progress_bar,
+    reading_gate,
+)
 from lessons_loop.promote.state import locate
 
 

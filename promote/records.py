@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.models import Candidate, Curated, Lesson, Record, Status
-from lessons_loop.promote.uses import Use
+from lessons_loop.promote.decay.uses import Use
 
 _WORD = re.compile(r"[a-z][a-z-]{0,30}\Z")
 

@@ -12,15 +12,15 @@ from rich.text import Text
 from lessons_loop.filter.models import Candidate
 from lessons_loop.promote.cases import Case
 from lessons_loop.promote.counting import many
-from lessons_loop.promote.decay_render import decay_lines
+from lessons_loop.promote.decay.render import decay_lines
 from lessons_loop.promote.gate import Mode
-from lessons_loop.promote.prove_render import harmful_lines, proof_lines
+from lessons_loop.promote.proof.prove_render import harmful_lines, proof_lines
 from lessons_loop.promote.records import Decision, Neighbour
-from lessons_loop.promote.run_report import Outcome, RunReport
+from lessons_loop.promote.runs.report import Outcome, RunReport
 from lessons_loop.promote.showing import WIDTH as WIDTH
 from lessons_loop.promote.showing import make_console as make_console
 from lessons_loop.promote.showing import plain as plain
-from lessons_loop.promote.similarity import UNRELATED
+from lessons_loop.promote.similar.similarity import UNRELATED
 
 _FOLDING = Console(width=WIDTH)
 _LABEL = re.compile(r"\S[^:]{0,8}:\s+|\s+(?:\| )?|[a-z ]{13} (?=[0-9a-f]{12} )")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lessons_loop.promote.lesson_proof import LessonProof
+from lessons_loop.promote.ledger.past import times
 from lessons_loop.promote.life import SHOWN_SIGHTINGS, Life
-from lessons_loop.promote.past import times
+from lessons_loop.promote.proof.lesson_proof import LessonProof
 from lessons_loop.promote.render import case_lines, decision_line, evidence_lines, plain
 
 

@@ -18,41 +18,41 @@ from pathlib import Path
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.schema import SCHEMA
-from lessons_loop.promote.candidates import ensure_staging
 from lessons_loop.promote.clock import utc_now
-from lessons_loop.promote.curated import CuratedWriter, Header
-from lessons_loop.promote.effects import (
+from lessons_loop.promote.decide.effects import (
     Checkpoint,
     no_checkpoint,
     settle_leftover_rebuild,
 )
-from lessons_loop.promote.embedding import EmbedOnce
-from lessons_loop.promote.errors import LedgerBroken
-from lessons_loop.promote.pause import refuse_paused
-from lessons_loop.promote.places import Clients, FolderStore, LessonStore
-from lessons_loop.promote.plan import (
+from lessons_loop.promote.decide.plan import (
     make_plan,
 )
-from lessons_loop.promote.publish import (
-    Edition,
-    calibrated_header,
-    publish,
-    published_is_current,
-)
+from lessons_loop.promote.decide.writing import GateWriter
+from lessons_loop.promote.embedding.once import EmbedOnce
+from lessons_loop.promote.errors import LedgerBroken
 from lessons_loop.promote.records import Action, Actor, Change
-from lessons_loop.promote.replaced import refuse_lost_domains
-from lessons_loop.promote.scratch import working_copy
-from lessons_loop.promote.server_lock import LOCK_TERM
-from lessons_loop.promote.server_place import CALL_SECONDS
-from lessons_loop.promote.snapshot import Occasion, create_snapshot
+from lessons_loop.promote.runs.pause import refuse_paused
+from lessons_loop.promote.runs.summary import write_summary
+from lessons_loop.promote.snapshot.kept import Occasion, create_snapshot
 from lessons_loop.promote.state import (
     clean_domain,
     ensure_state_id,
     locate,
     refuse_older,
 )
-from lessons_loop.promote.summary import write_summary
-from lessons_loop.promote.writing import GateWriter
+from lessons_loop.promote.store.candidates import ensure_staging
+from lessons_loop.promote.store.curated import CuratedWriter, Header
+from lessons_loop.promote.store.places import Clients, FolderStore, LessonStore
+from lessons_loop.promote.store.publish import (
+    Edition,
+    calibrated_header,
+    publish,
+    published_is_current,
+)
+from lessons_loop.promote.store.replaced import refuse_lost_domains
+from lessons_loop.promote.store.scratch import working_copy
+from lessons_loop.promote.store.server_lock import LOCK_TERM
+from lessons_loop.promote.store.server_place import CALL_SECONDS
 
 RULE = Actor(kind="rule", name="init")
 

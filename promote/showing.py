@@ -10,7 +10,7 @@ import re
 
 from rich.console import Console
 
-from lessons_loop.promote.hidden import reveal
+from lessons_loop.promote.lint.hidden import reveal
 from lessons_loop.promote.masking import mask_through
 
 WIDTH = 80

@@ -12,12 +12,12 @@ from lessons_loop.filter.errors import StoreError
 from lessons_loop.filter.schema import MARK_FIELD, SCHEMA, refuse_newer
 from lessons_loop.filter.server import ServerAddress, is_server, parse_server, server_token
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.curated import Header
 from lessons_loop.promote.errors import StoreOlder, WrongState
 from lessons_loop.promote.files import write_atomic
-from lessons_loop.promote.places import FolderStore
-from lessons_loop.promote.server_lock import LOCK_TERM
-from lessons_loop.promote.server_place import CALL_SECONDS, ServerStore
+from lessons_loop.promote.store.curated import Header
+from lessons_loop.promote.store.places import FolderStore
+from lessons_loop.promote.store.server_lock import LOCK_TERM
+from lessons_loop.promote.store.server_place import CALL_SECONDS, ServerStore
 
 _DOMAIN = re.compile(r"^[a-z0-9][a-z0-9-]{0,39}$")
 Located = FolderStore | ServerStore

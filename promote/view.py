@@ -8,12 +8,12 @@ from types import MappingProxyType
 from lessons_loop.filter.embed import Vectors
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Candidate, Curated
-from lessons_loop.promote.candidates import StagedEvents, read_candidates, read_events
-from lessons_loop.promote.embedding import EmbedOnce
-from lessons_loop.promote.holdings import Holdings
-from lessons_loop.promote.places import LessonStore
-from lessons_loop.promote.plan import open_holds
+from lessons_loop.promote.decide.plan import open_holds
+from lessons_loop.promote.embedding.once import EmbedOnce
 from lessons_loop.promote.records import Archived
+from lessons_loop.promote.store.candidates import StagedEvents, read_candidates, read_events
+from lessons_loop.promote.store.holdings import Holdings
+from lessons_loop.promote.store.places import LessonStore
 
 
 class GateView:

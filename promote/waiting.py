@@ -64,7 +64,7 @@ def waiting_line(store: str, state: Path | None, now: datetime | None = None) ->
     if folder is None or not any((folder / "summary").glob("*.json")):
         return ""
     from lessons_loop.promote.clock import parse_iso, utc_now
-    from lessons_loop.promote.summary import earliest, read_summaries
+    from lessons_loop.promote.runs.summary import earliest, read_summaries
 
     found = [one for one in read_summaries(folder) if one.waiting > 0]
     count = sum(one.waiting for one in found)

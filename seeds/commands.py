@@ -16,7 +16,7 @@ from lessons_loop.promote.quiet import busy
 from lessons_loop.seeds.import_command import import_rules
 
 if TYPE_CHECKING:
-    from lessons_loop.promote.intake import IntakeReport
+    from lessons_loop.promote.exchange.intake import IntakeReport
     from lessons_loop.promote.session import GateSettings
     from lessons_loop.seeds.load import SeedSet
     from lessons_loop.seeds.parse import Problem
@@ -80,7 +80,7 @@ def seed(
     if context.invoked_subcommand is not None:
         return
     require_store(store)
-    from lessons_loop.promote.embedders import parse_embedding
+    from lessons_loop.promote.embedding.embedders import parse_embedding
     from lessons_loop.promote.session import GateSettings
 
     try:
@@ -133,8 +133,8 @@ def load_all(
     found: Sequence[SeedSet], settings: Sequence[GateSettings], force: bool
 ) -> Iterator[Loaded]:
     """Load each domain in a gate session of its own, showing that it is at work."""
-    from lessons_loop.promote.initialise import initialise
     from lessons_loop.promote.session import open_gate
+    from lessons_loop.promote.store.initialise import initialise
     from lessons_loop.seeds.load import load_seeds
 
     for seeds, chosen in zip(found, settings, strict=True):

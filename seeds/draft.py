@@ -15,9 +15,9 @@ from typing import NamedTuple
 from lessons_loop.filter.models import TEXT_LIMIT, Lesson
 from lessons_loop.filter.redact import find_sensitive
 from lessons_loop.filter.text import normalise
-from lessons_loop.promote.findings import Finding, Severity
-from lessons_loop.promote.hidden import find_hidden, find_lookalikes
-from lessons_loop.promote.lint import lint
+from lessons_loop.promote.lint.check import lint
+from lessons_loop.promote.lint.findings import Finding, Severity
+from lessons_loop.promote.lint.hidden import find_hidden, find_lookalikes
 from lessons_loop.seeds.guess import guess_kind, guess_tags, guess_trigger, slug, unique_id
 from lessons_loop.seeds.outline import Rule
 from lessons_loop.seeds.phrases import (

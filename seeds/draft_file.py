@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import yaml
 
-from lessons_loop.promote.hidden import reveal
-from lessons_loop.promote.language import guess_language
+from lessons_loop.promote.lint.hidden import reveal
+from lessons_loop.promote.lint.language import guess_language
 from lessons_loop.seeds.draft import Drafted, Outcome
 from lessons_loop.seeds.guess import guess_kind
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from lessons_loop.filter.kinds import Kind
 from lessons_loop.filter.models import TAG_LENGTH, TRIGGER_LIMIT
-from lessons_loop.promote.language import word_set
+from lessons_loop.promote.lint.language import word_set
 from lessons_loop.seeds.phrases import is_generic, lower_first
 
 ID_LENGTH = 35

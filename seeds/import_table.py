@@ -11,7 +11,7 @@ from rich.cells import cell_len, set_cell_size
 
 from lessons_loop.filter.redact import mask
 from lessons_loop.filter.valves import LessonsValves
-from lessons_loop.promote.hidden import reveal
+from lessons_loop.promote.lint.hidden import reveal
 from lessons_loop.seeds.draft import Drafted, Outcome
 from lessons_loop.seeds.import_command import Drafts, next_step
 

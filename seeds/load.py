@@ -28,8 +28,8 @@ from pydantic import ValidationError
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.models import Lesson
 from lessons_loop.filter.redact import find_sensitive
-from lessons_loop.promote.hidden import find_hidden, find_lookalikes
-from lessons_loop.promote.intake import IntakeReport, take_in
+from lessons_loop.promote.exchange.intake import IntakeReport, take_in
+from lessons_loop.promote.lint.hidden import find_hidden, find_lookalikes
 from lessons_loop.promote.records import Actor
 from lessons_loop.promote.session import GateSession
 from lessons_loop.seeds.guide import as_seed_entries, is_guide

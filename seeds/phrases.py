@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from lessons_loop.promote.imperative import Mood, mood_of
-from lessons_loop.promote.language import guess_language
+from lessons_loop.promote.lint.imperative import Mood, mood_of
+from lessons_loop.promote.lint.language import guess_language
 
 _I = re.IGNORECASE
 _MARKS = re.compile(r"^\s*(?:\[[ xX]\]|[✅✓✔☑➜→►▶■●○◦▪]\ufe0f?)\s*")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.promote.addition import extends
-from lessons_loop.promote.similarity import compare
+from lessons_loop.promote.similar.addition import extends
+from lessons_loop.promote.similar.similarity import compare
 from support.gate import lesson
 
 OLD = "Read pump alarms from scada_event where class = 3."

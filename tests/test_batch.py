@@ -13,14 +13,14 @@ from test_crash import drive
 
 from lessons_loop.filter.errors import StoreError
 from lessons_loop.filter.models import Curated, Status
-from lessons_loop.promote.batch import merged
-from lessons_loop.promote.curated import Header
-from lessons_loop.promote.effects import CHECKPOINTS
-from lessons_loop.promote.intake import take_in
-from lessons_loop.promote.journal import Journal, Plan
-from lessons_loop.promote.plan import make_plan, next_entry
+from lessons_loop.promote.decide.batch import merged
+from lessons_loop.promote.decide.effects import CHECKPOINTS
+from lessons_loop.promote.decide.plan import make_plan, next_entry
+from lessons_loop.promote.exchange.intake import take_in
+from lessons_loop.promote.ledger.journal import Journal, Plan
 from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.session import GateSession, open_gate
+from lessons_loop.promote.store.curated import Header
 from support.gate import (
     HUMAN,
     archived,

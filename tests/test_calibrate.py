@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lessons_loop.filter.embed import Purpose
-from lessons_loop.promote.calibrate import (
+from lessons_loop.promote.embedding.calibrate import (
     LEAST_FLOOR,
     LEAST_LEXICAL_FLOOR,
     calibrate,
     floor_of,
 )
-from lessons_loop.promote.everyday import everyday_messages
+from lessons_loop.promote.embedding.everyday import everyday_messages
 from support.gate import HashEmbedder
 from support.shelf import shelf, shelved
 

@@ -14,14 +14,14 @@ from lessons_loop.filter.errors import StoreDamaged
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.staging_made import STAGING_NEIGHBOURS
 from lessons_loop.filter.store import StorePaths, append_records, collection_names
-from lessons_loop.promote.candidates import (
+from lessons_loop.promote.store.candidates import (
     bounded,
     delete_staged,
     ensure_staging,
     read_candidates,
     read_events,
 )
-from lessons_loop.promote.rows import PAGE
+from lessons_loop.promote.store.rows import PAGE
 from support.gate import (
     candidate,
     gate,

@@ -19,14 +19,14 @@ from support.processes import alive, soon
 
 HANGING = (
     "import sys; from pathlib import Path\n"
-    "from lessons_loop.promote.child import run_child\n"
+    "from lessons_loop.promote.store.child import run_child\n"
     "folder = Path(sys.argv[1])\n"
     "run_child('store_child', 'dump', (folder, folder.with_name('rows')), folder.parent, 300)\n"
 )
 """A run whose child waits for ever: it writes into a pipe nobody reads."""
 
 STUCK = (
-    "import re, sys; from lessons_loop.promote.child import child_main\n"
+    "import re, sys; from lessons_loop.promote.store.child import child_main\n"
     "child_main({'read': lambda: re.match('(a+)+$', 'a' * 60 + 'b')}, ['read', '1'])\n"
 )
 """A child in which no other thread ever runs, as with a hung index."""

@@ -9,7 +9,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lessons_loop.promote.pause import set_pause
+from lessons_loop.promote.runs.pause import set_pause
 from support.gate import flags, on_server
 
 ROOT = os.geteuid() == 0

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from lessons_loop.deploy.doctor.render import remedy_lines
 from lessons_loop.filter.models import Candidate
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.hidden import find_hidden
+from lessons_loop.promote.lint.hidden import find_hidden
 from lessons_loop.promote.render import folded
 from support.commands import every_command, run_here
 from support.gate import candidate, stage

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from lessons_loop.filter.errors import StoreDamaged
 from lessons_loop.filter.store import open_embedded
-from lessons_loop.promote.copied import CopiedClient
-from lessons_loop.promote.rows import create_cosine, find_collection, read_rows
-from lessons_loop.promote.staging_made import make_staging
+from lessons_loop.promote.store.copied import CopiedClient
+from lessons_loop.promote.store.rows import create_cosine, find_collection, read_rows
+from lessons_loop.promote.store.staging_made import make_staging
 from support.gate import candidate, gate, on_server, promotion, raw_client
 
 IDS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=True)

@@ -14,9 +14,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.events import Usage
-from lessons_loop.promote.candidates import read_candidates
-from lessons_loop.promote.effects import CHECKPOINTS
+from lessons_loop.promote.decide.effects import CHECKPOINTS
 from lessons_loop.promote.session import GateSession, open_gate
+from lessons_loop.promote.store.candidates import read_candidates
 from support.gate import (
     HashEmbedder,
     candidate,

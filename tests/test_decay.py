@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.promote.decay import (
+from lessons_loop.promote.decay.rules import (
     DecayRules,
     Judgement,
     Standing,
@@ -18,7 +18,7 @@ from lessons_loop.promote.decay import (
     standings,
     wilson,
 )
-from lessons_loop.promote.uses import Use
+from lessons_loop.promote.decay.uses import Use
 
 START = datetime(2026, 11, 1, 8, tzinfo=UTC)
 SINCE = dict.fromkeys("abcdefgh", "2026-10-01T00:00:00Z")

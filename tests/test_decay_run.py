@@ -13,13 +13,13 @@ from lessons_loop.deploy.cli import app
 from lessons_loop.filter.events import Rating, Usage
 from lessons_loop.filter.models import Status
 from lessons_loop.promote.clock import iso, utc_now
-from lessons_loop.promote.decay import DecayRules, State
-from lessons_loop.promote.decay_run import DecayReport, demote_stale, records
-from lessons_loop.promote.fold import fold_events
+from lessons_loop.promote.decay.fold import fold_events
+from lessons_loop.promote.decay.rules import DecayRules, State
+from lessons_loop.promote.decay.run import DecayReport, demote_stale, records
 from lessons_loop.promote.gate import Mode
 from lessons_loop.promote.records import Action, Actor, Change
-from lessons_loop.promote.run import RunOptions, run_gate
-from lessons_loop.promote.runs import Span, run_line
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
+from lessons_loop.promote.runs.register import Span, run_line
 from support.gate import HUMAN, candidate, flags, gate, promotion, shown, stage_events
 
 BAD, GOOD = "Read telemetry without a bound.", "Bound every telemetry read."

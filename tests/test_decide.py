@@ -7,11 +7,11 @@ import pytest
 
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.models import Status
-from lessons_loop.promote.decide import Wanted, decide
+from lessons_loop.promote.decide.decide import Wanted, decide
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.records import Action, Actor, Change, Decision
-from lessons_loop.promote.run import RunOptions, run_gate
-from lessons_loop.promote.run_report import Outcome, RunReport
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
+from lessons_loop.promote.runs.report import Outcome, RunReport
 from lessons_loop.promote.session import GateSession
 from support.gate import HUMAN, HashEmbedder, candidate, gate, stage
 from support.judging import OTHER, SOUND, sightings

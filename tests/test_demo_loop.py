@@ -14,11 +14,11 @@ from lessons_loop.filter.llm import HttpModel
 from lessons_loop.filter.models import Candidate, Curated, EvidenceKind
 from lessons_loop.filter.transcript import read_transcript
 from lessons_loop.promote.cases import Case
-from lessons_loop.promote.evidence_check import check_evidence
-from lessons_loop.promote.groups import Group
-from lessons_loop.promote.lint import lint
+from lessons_loop.promote.evidence.check import check_evidence
+from lessons_loop.promote.lint.check import lint
 from lessons_loop.promote.records import Actor, Decision, Verdict
-from lessons_loop.promote.review_prompt import read_review, review_messages
+from lessons_loop.promote.review.prompt import read_review, review_messages
+from lessons_loop.promote.similar.groups import Group
 from support.demo import called, converse, load_tool, practice_server
 
 HOURS = "How many operating hours did machine {} run in the trailing 12 months?"

@@ -10,7 +10,7 @@ import pytest
 
 from lessons_loop.filter.embed import Purpose
 from lessons_loop.filter.errors import EmbedError
-from lessons_loop.promote.embedders import (
+from lessons_loop.promote.embedding.embedders import (
     EMBED_BATCH,
     OpenAIEmbeddings,
     SentenceTransformers,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.promote import embedding_forms
-from lessons_loop.promote.embedders import parse_embedding
+from lessons_loop.promote.embedding import forms as embedding_forms
+from lessons_loop.promote.embedding.embedders import parse_embedding
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("filter", "promote", "seeds", "eval", "deploy")
@@ -28,4 +28,4 @@ def test_commands_to_type_name_such_forms() -> None:
 def test_no_other_place_lists_the_forms() -> None:
     files = [file for part in PARTS for file in (ROOT / part).rglob("*.py")]
     named = [file.stem for file in files if "openai:MODEL" in file.read_text("utf-8")]
-    assert sorted(named) == ["embedders", "embedding_forms"]  # the first: its own docstring
+    assert sorted(named) == ["embedders", "forms"]  # the first: its own docstring

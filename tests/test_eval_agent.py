@@ -22,7 +22,7 @@ from lessons_loop.eval.trials import Arm
 from lessons_loop.filter.embed import Purpose, fingerprint
 from lessons_loop.filter.errors import EmbedError, ModelError, UnreadableReply
 from lessons_loop.filter.inject import BLOCK_CLOSE, BLOCK_OPEN, block
-from lessons_loop.promote.proving import LessonSet
+from lessons_loop.promote.proof.proving import LessonSet
 from support.gate import HashEmbedder, curated, lesson
 from support.llm_server import LlmServer, completion, hangs, http_error, says, send, sends
 

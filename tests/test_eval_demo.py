@@ -31,10 +31,10 @@ from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.lexical import terms
 from lessons_loop.filter.published import read_published
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.embedders import parse_embedding
-from lessons_loop.promote.initialise import initialise
-from lessons_loop.promote.proving import LessonSet
+from lessons_loop.promote.embedding.embedders import parse_embedding
+from lessons_loop.promote.proof.proving import LessonSet
 from lessons_loop.promote.session import GateSettings, open_gate
+from lessons_loop.promote.store.initialise import initialise
 from lessons_loop.seeds.load import load_seeds, read_seeds, shipped_domains
 from support.demo import practice_server
 from support.gate import HashEmbedder

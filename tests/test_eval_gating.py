@@ -11,7 +11,7 @@ from lessons_loop.eval.judgements.gating import Judged, Judging, parse_candidate
 from lessons_loop.eval.judgements.packaged import evaluation_embedder
 from lessons_loop.filter.errors import ModelError
 from lessons_loop.filter.llm import HttpModel
-from lessons_loop.promote.review import ModelReviewer
+from lessons_loop.promote.review.reviewers import ModelReviewer
 from support.evaluating import load_rows, run_eval, write_rows
 from support.gate import HashEmbedder
 from support.llm_server import LlmServer, http_error, says

@@ -26,7 +26,7 @@ from lessons_loop.eval.runs.facts import read_facts
 from lessons_loop.eval.runs.folder import RunFolder
 from lessons_loop.eval.runs.history import append_history
 from lessons_loop.eval.trials import Arm, ToolCall, Trial
-from lessons_loop.promote.hidden import find_hidden
+from lessons_loop.promote.lint.hidden import find_hidden
 from support.commands import run_here
 from support.grading import many, run_on_disk, settings, trials_of
 from support.pages import Tags

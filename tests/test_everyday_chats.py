@@ -8,7 +8,7 @@ from lessons_loop.eval.judgements.everyday_chats import everyday_chats_injected,
 from lessons_loop.eval.judgements.packaged import evaluation_embedder
 from lessons_loop.eval.judgements.retrieval import bench_of
 from lessons_loop.filter.models import Curated
-from lessons_loop.promote.everyday import everyday_chats
+from lessons_loop.promote.embedding.everyday import everyday_chats
 from lessons_loop.seeds.load import read_seeds, shipped_domains
 
 SINCE = "2026-11-01T00:00:00Z"

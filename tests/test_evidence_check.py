@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from lessons_loop.filter.models import Candidate, Evidence, EvidenceKind
-from lessons_loop.promote.evidence_check import check_evidence, cited_lines
-from lessons_loop.promote.findings import Severity
+from lessons_loop.promote.evidence.check import check_evidence, cited_lines
+from lessons_loop.promote.lint.findings import Severity
 from support.gate import candidate
 
 EXCERPT = """[1] USER: how many hours did SN-004711 run?

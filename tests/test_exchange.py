@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.models import Kind, Lesson, Status
-from lessons_loop.promote.exchange import ImportReport, chosen, take_over
-from lessons_loop.promote.exchange_file import BadFile, as_lines, exported, read_lessons
-from lessons_loop.promote.forgotten import Tombstone, append_tombstone, mark
-from lessons_loop.promote.past import Past
+from lessons_loop.promote.exchange.file import BadFile, as_lines, exported, read_lessons
+from lessons_loop.promote.exchange.lessons import ImportReport, chosen, take_over
+from lessons_loop.promote.forget.forgotten import Tombstone, append_tombstone, mark
+from lessons_loop.promote.ledger.past import Past
 from lessons_loop.promote.records import Action, Change
 from support.gate import (
     HUMAN,

@@ -29,9 +29,9 @@ from lessons_loop.filter.errors import (
 from lessons_loop.filter.models import Status
 from lessons_loop.filter.store import StorePaths, file_lock
 from lessons_loop.promote.errors import JournalBroken, LedgerBroken, LockHeld, Paused, WrongState
-from lessons_loop.promote.lock import gate_lock
 from lessons_loop.promote.records import Action, Change
 from lessons_loop.promote.session import open_gate
+from lessons_loop.promote.store.lock import gate_lock
 from support.gate import (
     HUMAN,
     archived,

@@ -13,9 +13,9 @@ from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.initialise import initialise
-from lessons_loop.promote.intake import take_in
+from lessons_loop.promote.exchange.intake import take_in
 from lessons_loop.promote.session import GateSettings, open_gate
+from lessons_loop.promote.store.initialise import initialise
 from support.chroma_server import ChromaServer, prepare, put_curated, rows_of
 from support.filter_chat import ASKED, EMBEDDER, Chat, scene
 from support.gate import HUMAN, HashEmbedder, candidate

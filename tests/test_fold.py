@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from lessons_loop.filter.events import COUNTS_LIMIT, Rating, Usage, tally_of
 from lessons_loop.filter.inject import reference
-from lessons_loop.promote.candidates import delete_staged, read_events
-from lessons_loop.promote.fold import FoldReport, fold_events, judged_tallies
-from lessons_loop.promote.fold_rows import OTHER_COUNTS, WAIT_DAYS, new_use, rated, waits
-from lessons_loop.promote.judged import judged
+from lessons_loop.promote.decay.fold import FoldReport, fold_events, judged_tallies
+from lessons_loop.promote.decay.fold_rows import OTHER_COUNTS, WAIT_DAYS, new_use, rated, waits
+from lessons_loop.promote.decay.judged import judged
+from lessons_loop.promote.decay.uses import Use
 from lessons_loop.promote.session import GateSession
-from lessons_loop.promote.uses import Use
+from lessons_loop.promote.store.candidates import delete_staged, read_events
 from support.gate import (
     candidate,
     gate,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.promote.folding import exchanges_words, may_fold, may_release
+from lessons_loop.promote.similar.folding import exchanges_words, may_fold, may_release
 from support.gate import lesson
 from support.judge_replies import FIXTURES, rows_of
 

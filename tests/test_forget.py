@@ -16,16 +16,16 @@ from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.filter.unfinished import Unfinished, UnfinishedAnswer
 from lessons_loop.filter.worker import Worker
-from lessons_loop.promote.forget import ForgetReport, forget
-from lessons_loop.promote.forget_late import drop_forgotten
-from lessons_loop.promote.forget_subject import subject
-from lessons_loop.promote.forgotten import Forgotten
-from lessons_loop.promote.intake import take_in
+from lessons_loop.promote.exchange.intake import take_in
+from lessons_loop.promote.forget.forget import ForgetReport, forget
+from lessons_loop.promote.forget.forgotten import Forgotten
+from lessons_loop.promote.forget.late import drop_forgotten
+from lessons_loop.promote.forget.subject import subject
+from lessons_loop.promote.ledger.verify import verify_state
 from lessons_loop.promote.records import Action, Actor
-from lessons_loop.promote.restore import Wanted, restore
-from lessons_loop.promote.run import Mode, RunOptions, run_gate
-from lessons_loop.promote.snapshot import list_snapshots, read_snapshot
-from lessons_loop.promote.verify import verify_state
+from lessons_loop.promote.runs.drive import Mode, RunOptions, run_gate
+from lessons_loop.promote.snapshot.kept import list_snapshots, read_snapshot
+from lessons_loop.promote.snapshot.restore import Wanted, restore
 from support.commands import run_here
 from support.forgetting import (
     ALONE,

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.promote.forget import ForgetReport, forget
-from lessons_loop.promote.forget_evaluations import evaluations, spellings
-from lessons_loop.promote.scratch import working_copy
-from lessons_loop.promote.snapshot import list_snapshots
+from lessons_loop.promote.forget.evaluations import evaluations, spellings
+from lessons_loop.promote.forget.forget import ForgetReport, forget
+from lessons_loop.promote.snapshot.kept import list_snapshots
+from lessons_loop.promote.store.scratch import working_copy
 from support.commands import run_here
 from support.forgetting import ALONE, ANNA, HELD, SHARED, fill
 from support.gate import gate, located, on_folder, settings

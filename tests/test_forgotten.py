@@ -6,7 +6,7 @@ import pytest
 
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Status
-from lessons_loop.promote.forgotten import Forgotten, Tombstone, append_tombstone, mark
+from lessons_loop.promote.forget.forgotten import Forgotten, Tombstone, append_tombstone, mark
 from support.gate import archived, candidate, lesson
 
 AT = "2026-11-02T00:00:00Z"

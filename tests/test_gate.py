@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from lessons_loop.filter.models import Candidate, Evidence, EvidenceKind
 from lessons_loop.promote.gate import Rules, Situation, judge
-from lessons_loop.promote.groups import Group, count_users
 from lessons_loop.promote.records import Decision, Neighbour, Verdict
+from lessons_loop.promote.similar.groups import Group, count_users
 from support.gate import candidate, curated, lesson
 from support.judging import OTHER, SOUND, sightings
 

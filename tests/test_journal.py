@@ -9,13 +9,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.models import Status
-from lessons_loop.promote.curated import Header
-from lessons_loop.promote.effects import carry_out
-from lessons_loop.promote.journal import Journal, Plan
-from lessons_loop.promote.plan import make_plan, next_entry, open_holds
+from lessons_loop.promote.decide.effects import carry_out
+from lessons_loop.promote.decide.plan import make_plan, next_entry, open_holds
+from lessons_loop.promote.ledger.journal import Journal, Plan
 from lessons_loop.promote.records import Action, Change
-from lessons_loop.promote.rows import read_rows
 from lessons_loop.promote.session import GateSession
+from lessons_loop.promote.store.curated import Header
+from lessons_loop.promote.store.rows import read_rows
 from support.gate import HUMAN, archived, candidate, curated, gate, lesson, promotion
 
 HEADER = Header(domain="sql", state_id="s", state_dir="d")

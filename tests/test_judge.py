@@ -9,9 +9,9 @@ import pytest
 
 from lessons_loop.filter.llm import HttpModel
 from lessons_loop.filter.models import Lesson
-from lessons_loop.promote.judge import Judgement, PairJudge, judge_at, relation_after
-from lessons_loop.promote.judge_prompt import JUDGE_PROMPT_VERSION, Word
 from lessons_loop.promote.records import Actor
+from lessons_loop.promote.similar.judge import Judgement, PairJudge, judge_at, relation_after
+from lessons_loop.promote.similar.judge_prompt import JUDGE_PROMPT_VERSION, Word
 from support.gate import lesson
 from support.judge_replies import FIXTURES, answers, recorded, rows_of
 from support.llm_server import LlmServer, breaks_off, hangs, http_error, says

@@ -6,7 +6,7 @@ import pytest
 
 from lessons_loop.filter.errors import UnreadableReply
 from lessons_loop.filter.llm import ChatReply
-from lessons_loop.promote.judge_prompt import MEANINGS, Word, judge_messages, read_judgement
+from lessons_loop.promote.similar.judge_prompt import MEANINGS, Word, judge_messages, read_judgement
 from support.gate import lesson
 
 WHY = "The situations are equal and so is the advice."

@@ -7,7 +7,7 @@ import pytest
 from lessons_loop.eval.proving.leave_one_out import Measured, measure
 from lessons_loop.eval.runs.runner import RunStopped
 from lessons_loop.filter.models import Curated
-from lessons_loop.promote.lesson_proof import LessonProof
+from lessons_loop.promote.proof.lesson_proof import LessonProof
 from support.llm_server import LlmServer, http_error
 from support.proving import (
     EMBEDDER,

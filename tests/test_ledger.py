@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.errors import StoreError
+from lessons_loop.promote.decide.plan import next_entry
 from lessons_loop.promote.errors import LedgerBroken
-from lessons_loop.promote.ledger import FIRST_PREV, Head, Ledger, LedgerEntry
-from lessons_loop.promote.plan import next_entry
+from lessons_loop.promote.ledger.chain import FIRST_PREV, Head, Ledger, LedgerEntry
 from lessons_loop.promote.records import Action, Change
 from support.gate import HUMAN
 

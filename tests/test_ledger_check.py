@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lessons_loop.promote.ledger_check import (
+from lessons_loop.promote.decide.plan import next_entry
+from lessons_loop.promote.ledger.check import (
     Head,
     LedgerEntry,
     Problem,
@@ -16,7 +17,6 @@ from lessons_loop.promote.ledger_check import (
     head_problems,
     split_lines,
 )
-from lessons_loop.promote.plan import next_entry
 from lessons_loop.promote.records import Action, Change
 from support.gate import HUMAN
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_ledger_check import ENTRIES, LINES, RAW, WHOLE
 
-from lessons_loop.promote.ledger import Head, Ledger
-from lessons_loop.promote.ledger_check import chain_problems, head_problems
-from lessons_loop.promote.ledger_mend import find_mending, mend, read_pending
+from lessons_loop.promote.ledger.chain import Head, Ledger
+from lessons_loop.promote.ledger.check import chain_problems, head_problems
+from lessons_loop.promote.ledger.mend import find_mending, mend, read_pending
 from lessons_loop.promote.session import open_gate
 from support.gate import candidate, gate, promotion, stage
 from support.gate import settings as store_settings

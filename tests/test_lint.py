@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lessons_loop.filter.models import Kind, Lesson
-from lessons_loop.promote.findings import Severity
-from lessons_loop.promote.lint import blocking, lint
+from lessons_loop.promote.lint.check import blocking, lint
+from lessons_loop.promote.lint.findings import Severity
 
 FAKE_KEY = "sk-test-FAKE0123456789abcdefFAKE"
 

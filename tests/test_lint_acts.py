@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lessons_loop.promote.lint_acts import find_acts
+from lessons_loop.promote.lint.acts import find_acts
 
 
 def rules(text: str) -> list[str]:

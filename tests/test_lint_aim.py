@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lessons_loop.filter.models import Kind, Lesson
-from lessons_loop.promote.imperative import Mood, mood_of
-from lessons_loop.promote.lint import lint
+from lessons_loop.promote.lint.check import lint
+from lessons_loop.promote.lint.imperative import Mood, mood_of
 
 TRIGGER = "errors of the Postgres database in a Docker container"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lessons_loop.promote.findings import Severity
-from lessons_loop.promote.lint_values import find_values
+from lessons_loop.promote.lint.findings import Severity
+from lessons_loop.promote.lint.values import find_values
 
 BENT = [
     ("changed-value", "Add 3 points to the score that quiz_result returns."),

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from lessons_loop.promote.errors import LockHeld
-from lessons_loop.promote.lock import borrowed_lock, command_name, gate_lock
+from lessons_loop.promote.store.lock import borrowed_lock, command_name, gate_lock
 from support.gate import gate
 
 HOLD = """
 import sys, pathlib
-from lessons_loop.promote.lock import gate_lock
+from lessons_loop.promote.store.lock import gate_lock
 with gate_lock(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -14,12 +14,12 @@ from lessons_loop.filter.models import Candidate, Status
 from lessons_loop.filter.schema import SCHEMA
 from lessons_loop.filter.text import user_reference
 from lessons_loop.promote.errors import StoreOlder
-from lessons_loop.promote.journal import Journal
-from lessons_loop.promote.migrate import Moved, Wish, migrate_store
+from lessons_loop.promote.ledger.journal import Journal
+from lessons_loop.promote.ledger.verify import verify_state
 from lessons_loop.promote.records import Action, Change
-from lessons_loop.promote.restore_diff import plain
 from lessons_loop.promote.session import GateSession
-from lessons_loop.promote.verify import verify_state
+from lessons_loop.promote.snapshot.restore_diff import plain
+from lessons_loop.promote.store.migrate import Moved, Wish, migrate_store
 from support.commands import run_here
 from support.gate import (
     HUMAN,

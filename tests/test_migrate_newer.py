@@ -18,9 +18,9 @@ from lessons_loop.filter.models import Record
 from lessons_loop.filter.schema import SCHEMA
 from lessons_loop.filter.store import STAGING_VECTOR
 from lessons_loop.promote.clock import iso, utc_now
-from lessons_loop.promote.exchange_file import as_lines, read_lessons
-from lessons_loop.promote.fold import fold_events
-from lessons_loop.promote.migrate import Wish, migrate_store
+from lessons_loop.promote.decay.fold import fold_events
+from lessons_loop.promote.exchange.file import as_lines, read_lessons
+from lessons_loop.promote.store.migrate import Wish, migrate_store
 from support.commands import Named, every_command, run_here
 from support.gate import (
     candidate,

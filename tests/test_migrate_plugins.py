@@ -28,7 +28,7 @@ from lessons_loop.deploy.webui.plugin_file import plugin_source
 from lessons_loop.filter import lessons_filter
 from lessons_loop.filter.schema import SCHEMA
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.migrate import Wish, migrate_store
+from lessons_loop.promote.store.migrate import Wish, migrate_store
 from support.filter_chat import Request, close_filter
 from support.gate import (
     HashEmbedder,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from lessons_loop.deploy.local.sources import choose_embedding
 from lessons_loop.filter.embed import Embedder, Purpose, fingerprint
 from lessons_loop.filter.errors import EmbedError
-from lessons_loop.promote.embedders import parse_embedding
-from lessons_loop.promote.minilm import MiniLM, batches
-from lessons_loop.promote.minilm_files import packaged_model, verify_file
-from lessons_loop.promote.minilm_forward import _erf, read_weights
+from lessons_loop.promote.embedding.embedders import parse_embedding
+from lessons_loop.promote.embedding.minilm import MiniLM, batches
+from lessons_loop.promote.embedding.minilm_files import packaged_model, verify_file
+from lessons_loop.promote.embedding.minilm_forward import _erf, read_weights
 
 TEXTS = [
     "",
@@ -101,7 +101,7 @@ def test_no_torch_no_network_no_home() -> None:
     program = (
         "import sys, socket\n"
         "socket.socket.connect = lambda *_: sys.exit('asked the network')\n"
-        "from lessons_loop.promote.embedders import parse_embedding\n"
+        "from lessons_loop.promote.embedding.embedders import parse_embedding\n"
         "from lessons_loop.filter.embed import Purpose\n"
         "parse_embedding('minilm:', {}).embed(['x'], Purpose.QUERY)\n"
         "heavy = {'torch', 'sentence_transformers', 'transformers', 'chromadb', 'onnxruntime'}\n"

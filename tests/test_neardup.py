@@ -12,7 +12,7 @@ from lessons_loop.eval.judgements.neardup import PairGate, parse_pair, score_pai
 from lessons_loop.eval.judgements.packaged import evaluation_embedder
 from lessons_loop.eval.rows import read_rows
 from lessons_loop.filter.embed import Embedder
-from lessons_loop.promote.judge import judge_at
+from lessons_loop.promote.similar.judge import judge_at
 from support.gate import HashEmbedder
 from support.judge_replies import FIXTURES, answers, recorded, rows_of
 from support.judging import EmbeddingServer, environment, run_command

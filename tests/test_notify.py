@@ -6,8 +6,8 @@ import time
 import pytest
 
 from lessons_loop.deploy.processes import free_port
-from lessons_loop.promote.notify import message, notify, refuse_url, summary
-from lessons_loop.promote.runs import Outcomes, RunLine
+from lessons_loop.promote.runs.notify import message, notify, refuse_url, summary
+from lessons_loop.promote.runs.register import Outcomes, RunLine
 from support.webhook import Webhook
 
 LINE = RunLine(

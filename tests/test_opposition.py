@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lessons_loop.promote.opposition import contradicts, surely_contradicts
-from lessons_loop.promote.wording import words_of
+from lessons_loop.promote.similar.opposition import contradicts, surely_contradicts
+from lessons_loop.promote.similar.wording import words_of
 
 SEED = (
     "Look a machine up by equality on machine.serial_key, never by LIKE, ILIKE or = on serial_raw; "

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lessons_loop.deploy.processes import free_port
 from lessons_loop.filter.errors import StoreError
 from lessons_loop.promote.errors import Paused
-from lessons_loop.promote.pause import (
+from lessons_loop.promote.runs.pause import (
     Pause,
     flag_of,
     lift_pause,

@@ -14,8 +14,8 @@ from lessons_loop.filter.inject import block
 from lessons_loop.filter.kinds import Kind
 from lessons_loop.filter.lexical import STOP_WORDS, terms
 from lessons_loop.filter.models import Curated
-from lessons_loop.promote.proving import LessonSet
-from lessons_loop.promote.vector_table import FIRST_ROOM
+from lessons_loop.promote.embedding.vector_table import FIRST_ROOM
+from lessons_loop.promote.proof.proving import LessonSet
 from lessons_loop.seeds.load import read_seeds, shipped_domains
 from support.gate import curated, lesson
 

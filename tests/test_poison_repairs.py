@@ -11,10 +11,10 @@ from lessons_loop.filter.grounds import is_thin
 from lessons_loop.filter.reading import read_turns
 from lessons_loop.filter.terms import addresses_in
 from lessons_loop.filter.transcript import read_transcript
-from lessons_loop.promote.findings import Severity
-from lessons_loop.promote.folding import may_release
-from lessons_loop.promote.lint_outside import find_outside
-from lessons_loop.promote.lint_safety import find_injection
+from lessons_loop.promote.lint.findings import Severity
+from lessons_loop.promote.lint.outside import find_outside
+from lessons_loop.promote.lint.safety import find_injection
+from lessons_loop.promote.similar.folding import may_release
 from support.gate import lesson
 
 

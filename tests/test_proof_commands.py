@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from lessons_loop.promote.runs import read_runs
+from lessons_loop.promote.runs.register import read_runs
 from support.commands import Done, run_here
 from support.gate import HashEmbedder, candidate, flags, gate, located, stage
 from support.judging import EmbeddingServer

@@ -7,9 +7,9 @@ import pytest
 from lessons_loop.deploy.report.data import read_report
 from lessons_loop.deploy.report.page import render_page
 from lessons_loop.promote.clock import utc_now
-from lessons_loop.promote.lesson_proof import LessonProof
-from lessons_loop.promote.proof_summary import proof_summary
-from lessons_loop.promote.prove_lesson import store_proofs
+from lessons_loop.promote.proof.lesson_proof import LessonProof
+from lessons_loop.promote.proof.prove_lesson import store_proofs
+from lessons_loop.promote.proof.summary import proof_summary
 from support.commands import run_here
 from support.gate import HashEmbedder, candidate, curated, flags, gate, located, promotion
 from support.judging import OTHER, SOUND

@@ -14,13 +14,13 @@ from lessons_loop.filter.llm import HttpModel
 from lessons_loop.filter.models import Lesson, Status
 from lessons_loop.promote.cases import Case
 from lessons_loop.promote.gate import Mode, Rules
-from lessons_loop.promote.judge import PairJudge, RememberingJudge
-from lessons_loop.promote.prove_batch import Rehearsal, prove_batch
-from lessons_loop.promote.proving import ProofCase, ProofResult
+from lessons_loop.promote.proof.prove_batch import Rehearsal, prove_batch
+from lessons_loop.promote.proof.proving import ProofCase, ProofResult
 from lessons_loop.promote.records import Action, Actor, Decision
-from lessons_loop.promote.review import ModelReviewer
-from lessons_loop.promote.run import Review, RunOptions, run_gate
-from lessons_loop.promote.run_report import RunReport
+from lessons_loop.promote.review.reviewers import ModelReviewer
+from lessons_loop.promote.runs.drive import Review, RunOptions, run_gate
+from lessons_loop.promote.runs.report import RunReport
+from lessons_loop.promote.similar.judge import PairJudge, RememberingJudge
 from support.gate import HashEmbedder, candidate, gate, promotion, settings, stage, unstage
 from support.judging import OTHER, SOUND, sightings
 from support.llm_server import LlmServer, http_error, says

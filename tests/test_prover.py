@@ -22,7 +22,7 @@ from lessons_loop.eval.runs.sets import gradable
 from lessons_loop.eval.runs.setup import AgentSettings, JudgeSettings, NoAgent
 from lessons_loop.eval.trials import Answer, Arm, Grade, Trial
 from lessons_loop.filter.errors import LessonsError
-from lessons_loop.promote.proving import ProofResult
+from lessons_loop.promote.proof.proving import ProofResult
 from support.evaluating_runs import question
 from support.llm_server import LlmServer, http_error
 from support.proving import (

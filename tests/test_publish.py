@@ -13,11 +13,11 @@ import pytest
 from lessons_loop.filter.embed import Purpose, Vectors, fingerprint
 from lessons_loop.filter.published import read_published
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.curated import CuratedWriter, Header
-from lessons_loop.promote.publish import Edition, calibrated_header, publish
-from lessons_loop.promote.rebuild import publish as publish_again
-from lessons_loop.promote.rebuild import re_embed
 from lessons_loop.promote.session import open_gate
+from lessons_loop.promote.store.curated import CuratedWriter, Header
+from lessons_loop.promote.store.publish import Edition, calibrated_header, publish
+from lessons_loop.promote.store.rebuild import publish as publish_again
+from lessons_loop.promote.store.rebuild import re_embed
 from support.gate import (
     HashEmbedder,
     bare,

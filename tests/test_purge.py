@@ -8,7 +8,7 @@ import pytest
 
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.models import Status
-from lessons_loop.promote.purge import PurgeReport, parse_age, purge_domain
+from lessons_loop.promote.forget.purge import PurgeReport, parse_age, purge_domain
 from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.session import GateSession
 from support.gate import HUMAN, archived, candidate, gate, promotion, retirement, settings

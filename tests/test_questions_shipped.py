@@ -18,7 +18,7 @@ from lessons_loop.eval.question_set import EvalQuestion
 from lessons_loop.eval.shelf import Shelf
 from lessons_loop.eval.trials import Answer, Arm, Grade
 from lessons_loop.filter.embed import Purpose
-from lessons_loop.promote.everyday import everyday_messages
+from lessons_loop.promote.embedding.everyday import everyday_messages
 from support.sql_questions import (
     passed,
     practice_agent,

@@ -12,8 +12,8 @@ from lessons_loop.filter.embed import Purpose, Vectors
 from lessons_loop.filter.errors import EmbeddingMismatch, EmbedError, StoreDamaged, StoreError
 from lessons_loop.filter.store import StorePaths, open_embedded
 from lessons_loop.promote.errors import LockHeld
-from lessons_loop.promote.rebuild import estimate, re_embed, re_embed_domain
 from lessons_loop.promote.session import open_gate
+from lessons_loop.promote.store.rebuild import estimate, re_embed, re_embed_domain
 from support.commands import parse
 from support.gate import (
     HashEmbedder,

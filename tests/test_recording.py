@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lessons_loop.deploy.processes import free_port
-from lessons_loop.promote.ledger import Ledger
-from lessons_loop.promote.preview import read_confirmation
-from lessons_loop.promote.runs import RunLine, last_waiting, read_runs
+from lessons_loop.promote.ledger.chain import Ledger
+from lessons_loop.promote.runs.preview import read_confirmation
+from lessons_loop.promote.runs.register import RunLine, last_waiting, read_runs
 from support.commands import Done, run_here
 from support.gate import candidate, flags, gate, located, on_folder, promotion, stage
 from support.judging import SOUND, EmbeddingServer
@@ -117,7 +117,7 @@ def test_failed_run_leaves_its_error(tmp_path: Path) -> None:
 
 
 def test_failed_run_is_counted_by_its_ledger_lines(root: Path) -> None:
-    from lessons_loop.promote.recording import Recorder, recorded
+    from lessons_loop.promote.runs.recording import Recorder, recorded
 
     found = candidate()
     with gate(root):

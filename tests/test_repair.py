@@ -10,9 +10,9 @@ import pytest
 from lessons_loop.filter.errors import StoreDamaged, StoreLocked
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.store import StorePaths, file_lock
-from lessons_loop.promote.candidates import read_candidates, read_events
-from lessons_loop.promote.rebuild import re_embed_domain, repair_gate, repair_staging
-from lessons_loop.promote.repair import gate_marker
+from lessons_loop.promote.store.candidates import read_candidates, read_events
+from lessons_loop.promote.store.rebuild import re_embed_domain, repair_gate, repair_staging
+from lessons_loop.promote.store.repair import gate_marker
 from support.gate import candidate, gate, located, promotion, settings, stage, stage_usage
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from lessons_loop.filter.errors import StoreDamaged
-from lessons_loop.promote.fold import fold_events
-from lessons_loop.promote.rebuild import repair_store
-from lessons_loop.promote.snapshot import create_snapshot
-from lessons_loop.promote.uses import UseRegister
+from lessons_loop.promote.decay.fold import fold_events
+from lessons_loop.promote.decay.uses import UseRegister
+from lessons_loop.promote.snapshot.kept import create_snapshot
+from lessons_loop.promote.store.rebuild import repair_store
 from support.gate import candidate, gate, stage_usage
 from support.snapshots import TEXTS, fill, used
 

@@ -14,11 +14,11 @@ from lessons_loop.deploy.report.data import growth, rate_of, read_report
 from lessons_loop.deploy.report.page import render_page
 from lessons_loop.eval.report.svg import ticks
 from lessons_loop.promote.clock import parse_iso
-from lessons_loop.promote.ledger import Ledger
+from lessons_loop.promote.decay.uses import Use
+from lessons_loop.promote.ledger.chain import Ledger
 from lessons_loop.promote.records import Action, Change
-from lessons_loop.promote.runs import Outcomes, RunLine, append_run
-from lessons_loop.promote.summary import LessonRecord
-from lessons_loop.promote.uses import Use
+from lessons_loop.promote.runs.register import Outcomes, RunLine, append_run
+from lessons_loop.promote.runs.summary import LessonRecord
 from support.commands import run_here
 from support.forgetting import ANNA, fill
 from support.gate import HUMAN, candidate, flags, gate, promotion, retirement

@@ -12,13 +12,13 @@ import pytest
 from lessons_loop.filter.errors import EmbedError, LessonsError, StoreError
 from lessons_loop.filter.events import Rating
 from lessons_loop.filter.models import Status
-from lessons_loop.promote.fold import fold_events
-from lessons_loop.promote.forgotten import Tombstone, append_tombstone, mark
+from lessons_loop.promote.decay.fold import fold_events
+from lessons_loop.promote.forget.forgotten import Tombstone, append_tombstone, mark
 from lessons_loop.promote.records import Action, Change
-from lessons_loop.promote.restore import Comparison, Wanted, compare, restore
 from lessons_loop.promote.session import open_gate
-from lessons_loop.promote.snapshot import create_snapshot, read_manifest, read_snapshot
-from lessons_loop.promote.snapshot import rewrite_snapshot as rewrite
+from lessons_loop.promote.snapshot.kept import create_snapshot, read_manifest, read_snapshot
+from lessons_loop.promote.snapshot.kept import rewrite_snapshot as rewrite
+from lessons_loop.promote.snapshot.restore import Comparison, Wanted, compare, restore
 from support.gate import (
     HUMAN,
     HashEmbedder,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.promote.snapshot_files import name_of
+from lessons_loop.promote.snapshot.files import name_of
 from support.commands import Done, run_here
 from support.gate import candidate, flags, gate, promotion, shown
 from support.snapshots import TEXTS, fill, snapshots

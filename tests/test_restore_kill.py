@@ -11,10 +11,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.models import Status
-from lessons_loop.promote.fold import fold_events
-from lessons_loop.promote.restore import Wanted, restore
+from lessons_loop.promote.decay.fold import fold_events
 from lessons_loop.promote.session import GateSession
-from lessons_loop.promote.snapshot import create_snapshot, read_snapshot
+from lessons_loop.promote.snapshot.kept import create_snapshot, read_snapshot
+from lessons_loop.promote.snapshot.restore import Wanted, restore
 from support.gate import HUMAN, candidate, gate, promotion, retirement, stage, stage_usage
 from support.killing import lessons, outcome_after_kills
 from support.snapshots import fill, snapshots, used

@@ -6,14 +6,14 @@ from lessons_loop.filter.errors import InvalidLesson, ModelError
 from lessons_loop.filter.llm import ChatReply
 from lessons_loop.promote.cases import Case
 from lessons_loop.promote.gate import Rules, Situation, judge
-from lessons_loop.promote.groups import Group
 from lessons_loop.promote.records import Decision
-from lessons_loop.promote.review import (
+from lessons_loop.promote.review.reviewers import (
     HumanReviewer,
     ModelReviewer,
     lesson_as_yaml,
     lesson_from_yaml,
 )
+from lessons_loop.promote.similar.groups import Group
 from support.gate import lesson
 from support.judging import SOUND, sightings
 

@@ -10,10 +10,10 @@ from lessons_loop.filter.llm import ChatReply
 from lessons_loop.filter.models import Evidence, EvidenceKind
 from lessons_loop.promote.cases import Case
 from lessons_loop.promote.gate import Rules, Situation, judge
-from lessons_loop.promote.groups import Group
-from lessons_loop.promote.hidden import find_hidden
+from lessons_loop.promote.lint.hidden import find_hidden
 from lessons_loop.promote.records import Decision, Neighbour
-from lessons_loop.promote.review_prompt import read_review, review_messages
+from lessons_loop.promote.review.prompt import read_review, review_messages
+from lessons_loop.promote.similar.groups import Group
 from support.gate import candidate, curated, lesson
 
 WHY = "The excerpt shows the rows the advised query returned."

@@ -13,14 +13,14 @@ from lessons_loop.filter.events import Usage
 from lessons_loop.filter.llm import HttpModel
 from lessons_loop.filter.models import Lesson, Status
 from lessons_loop.promote.cases import Case
-from lessons_loop.promote.decide import Wanted, decide
+from lessons_loop.promote.decide.decide import Wanted, decide
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.records import Action, Decision
-from lessons_loop.promote.review import ModelReviewer
-from lessons_loop.promote.run import Review, RunOptions, run_gate
-from lessons_loop.promote.run_report import RunReport
+from lessons_loop.promote.review.reviewers import ModelReviewer
+from lessons_loop.promote.runs.drive import Review, RunOptions, run_gate
+from lessons_loop.promote.runs.report import RunReport
 from lessons_loop.promote.session import open_gate
-from lessons_loop.promote.snapshot import list_snapshots, read_snapshot
+from lessons_loop.promote.snapshot.kept import list_snapshots, read_snapshot
 from support.gate import (
     HUMAN,
     HashEmbedder,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lessons_loop.promote.gate import Mode
-from lessons_loop.promote.run import RunOptions, run_gate
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
 from support.gate import HashEmbedder, candidate, gate, stage
 from support.judging import OTHER, SOUND, sightings
 

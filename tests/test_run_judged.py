@@ -8,12 +8,12 @@ import pytest
 from lessons_loop.filter.llm import HttpModel
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.gate import Mode, Rules
-from lessons_loop.promote.judge import PairJudge
-from lessons_loop.promote.judge_prompt import JUDGE_PROMPT_VERSION
 from lessons_loop.promote.records import Action
-from lessons_loop.promote.review import HumanReviewer, ModelReviewer
-from lessons_loop.promote.run import Reviewer, RunOptions, run_gate
-from lessons_loop.promote.run_report import RunReport
+from lessons_loop.promote.review.reviewers import HumanReviewer, ModelReviewer
+from lessons_loop.promote.runs.drive import Reviewer, RunOptions, run_gate
+from lessons_loop.promote.runs.report import RunReport
+from lessons_loop.promote.similar.judge import PairJudge
+from lessons_loop.promote.similar.judge_prompt import JUDGE_PROMPT_VERSION
 from support.gate import HashEmbedder, candidate, gate, stage
 from support.judging import sightings
 from support.llm_server import LlmServer, Step, http_error, says

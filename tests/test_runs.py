@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.errors import StoreError
-from lessons_loop.promote.runs import (
+from lessons_loop.promote.runs.register import (
     RunLine,
     Span,
     ages,

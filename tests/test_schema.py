@@ -14,12 +14,12 @@ from lessons_loop.deploy.webui.plugin_file import front_matter, plugin_source
 from lessons_loop.filter.errors import StoreNewer
 from lessons_loop.filter.models import Candidate, Curated, Evidence, Lesson
 from lessons_loop.filter.schema import SCHEMA, reader_of, refuse_newer, refuse_unreadable, schema_of
-from lessons_loop.promote.curated import Header
+from lessons_loop.promote.decay.uses import Use
 from lessons_loop.promote.errors import NoSuchSchema
-from lessons_loop.promote.ledger import LedgerEntry
+from lessons_loop.promote.ledger.chain import LedgerEntry
 from lessons_loop.promote.records import Action, Actor, Archived
-from lessons_loop.promote.schema import STEPS, Kept, way
-from lessons_loop.promote.uses import Use
+from lessons_loop.promote.store.curated import Header
+from lessons_loop.promote.store.schema import STEPS, Kept, way
 from support.gate import archived, candidate, curated, lesson
 
 FIELDS: list[tuple[type[BaseModel], str, str]] = [
@@ -55,7 +55,7 @@ FIELDS: list[tuple[type[BaseModel], str, str]] = [
     ("model", "first", "second"), FIELDS, ids=lambda v: getattr(v, "__name__", "")
 )
 def test_every_stored_field_has_its_schema(model: type[BaseModel], first: str, second: str) -> None:
-    # A new field here: raise SCHEMA, add a step to promote/schema.py, say what a plugin needs.
+    # A new field here: raise SCHEMA, add a step to store/schema.py, say what a plugin needs.
     assert set(model.model_fields) == {*first.split(), *second.split()}
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from lessons_loop.filter.models import Candidate
 from lessons_loop.filter.seal import is_sealed, seal_of, sealed
+from lessons_loop.promote.evidence.seals import FOLDER
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.records import Decision
-from lessons_loop.promote.run import RunOptions, run_gate
-from lessons_loop.promote.run_report import RunReport
-from lessons_loop.promote.seals import FOLDER
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
+from lessons_loop.promote.runs.report import RunReport
 from support.gate import HashEmbedder, gate, stage
 from support.judging import SOUND, sightings
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lessons_loop.filter.models import TEXT_LIMIT, Kind
-from lessons_loop.promote.lint import blocking, lint
+from lessons_loop.promote.lint.check import blocking, lint
 from lessons_loop.seeds.draft import Drafted, Outcome, draft_rules
 from lessons_loop.seeds.guess import guess_kind, guess_tags, guess_trigger, slug
 from lessons_loop.seeds.outline import Rule, read_rules

@@ -8,9 +8,9 @@ import pytest
 from lessons_loop.filter.models import Status
 from lessons_loop.filter.published import read_published
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.decide import Wanted, decide
+from lessons_loop.promote.decide.decide import Wanted, decide
+from lessons_loop.promote.exchange.intake import IntakeReport
 from lessons_loop.promote.gate import Rules
-from lessons_loop.promote.intake import IntakeReport
 from lessons_loop.promote.records import Decision
 from lessons_loop.seeds.load import SeedProblems, load_domain
 from support.gate import HUMAN, HashEmbedder, gate, retirement

@@ -17,7 +17,7 @@ from lessons_loop.filter.published import read_published
 from lessons_loop.filter.recall import score, select
 from lessons_loop.filter.recall_index import RecallIndex, build_index
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.embedders import SentenceTransformers
+from lessons_loop.promote.embedding.embedders import SentenceTransformers
 from lessons_loop.promote.session import GateSettings, open_gate
 from lessons_loop.seeds.load import load_domain, read_seeds, shipped_domains
 from lessons_loop.seeds.questions import read_seed_questions

@@ -20,9 +20,9 @@ from lessons_loop.deploy.demo.sql_tool import (
 )
 from lessons_loop.filter.embed import Purpose
 from lessons_loop.filter.models import Kind
-from lessons_loop.promote.embedders import SentenceTransformers
-from lessons_loop.promote.lint import lint
-from lessons_loop.promote.similarity import (
+from lessons_loop.promote.embedding.embedders import SentenceTransformers
+from lessons_loop.promote.lint.check import lint
+from lessons_loop.promote.similar.similarity import (
     CONFLICT,
     DUP_THRESHOLD,
     DUPLICATE,

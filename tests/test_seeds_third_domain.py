@@ -17,11 +17,11 @@ from lessons_loop.filter.embed import Purpose
 from lessons_loop.filter.models import Candidate, Evidence, EvidenceKind
 from lessons_loop.filter.recall import score, select
 from lessons_loop.filter.recall_index import build_index
-from lessons_loop.promote.embedders import SentenceTransformers
+from lessons_loop.promote.embedding.embedders import SentenceTransformers
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.records import Decision
-from lessons_loop.promote.run import RunOptions, run_gate
-from lessons_loop.promote.run_report import RunReport
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
+from lessons_loop.promote.runs.report import RunReport
 from lessons_loop.seeds.import_command import read_drafts, write_drafts
 from lessons_loop.seeds.load import load_domain, read_seeds
 from support.gate import candidate, gate, shown, stage

@@ -14,7 +14,7 @@ import pytest
 
 from lessons_loop.deploy.processes import free_port
 from lessons_loop.filter.server import open_server, parse_server
-from lessons_loop.promote.server_lock import server_lock
+from lessons_loop.promote.store.server_lock import server_lock
 from support.chroma_server import ChromaServer
 from support.commands import Done, run_here
 from support.gate import candidate, raw_client, stage

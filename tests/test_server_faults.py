@@ -19,10 +19,10 @@ import requests
 from lessons_loop.deploy.processes import free_port
 from lessons_loop.filter.errors import AnswerTooLarge, StoreError, StoreMissing, StoreUnreachable
 from lessons_loop.filter.server import open_server, parse_server
-from lessons_loop.promote.archive import ensure_archive
 from lessons_loop.promote.errors import Paused
-from lessons_loop.promote.rows import Row, pack, read_rows, write_rows
 from lessons_loop.promote.session import open_gate
+from lessons_loop.promote.store.archive import ensure_archive
+from lessons_loop.promote.store.rows import Row, pack, read_rows, write_rows
 from support.chroma_server import ChromaServer, fresh_url, prepare
 from support.gate import (
     candidate,

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from lessons_loop.filter.server import open_server, parse_server
-from lessons_loop.promote.curated import Header
 from lessons_loop.promote.errors import LockHeld, LockLost
-from lessons_loop.promote.rows import find_collection
-from lessons_loop.promote.server_lock import Holder, process_start, server_lock, this_place
 from lessons_loop.promote.session import open_gate
+from lessons_loop.promote.store.curated import Header
+from lessons_loop.promote.store.rows import find_collection
+from lessons_loop.promote.store.server_lock import Holder, process_start, server_lock, this_place
 from support.gate import (
     candidate,
     gate,

@@ -22,8 +22,8 @@ from lessons_loop.filter.errors import EmbedError, StoreError
 from lessons_loop.filter.inject import BLOCK_OPEN, block
 from lessons_loop.filter.lessons_filter import Filter
 from lessons_loop.filter.valves import LessonsValves
-from lessons_loop.promote.embedders import OpenAIEmbeddings
-from lessons_loop.promote.proving import LessonSet, lesson_set_of
+from lessons_loop.promote.embedding.embedders import OpenAIEmbeddings
+from lessons_loop.promote.proof.proving import LessonSet, lesson_set_of
 from support.gate import (
     HashEmbedder,
     candidate,

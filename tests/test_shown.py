@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from lessons_loop.filter.models import Candidate, Evidence, EvidenceKind
-from lessons_loop.promote.evidence_check import check_evidence
-from lessons_loop.promote.findings import Severity
+from lessons_loop.promote.evidence.check import check_evidence
+from lessons_loop.promote.evidence.shown import acts
 from lessons_loop.promote.gate import Rules, Situation, judge
-from lessons_loop.promote.groups import Group
+from lessons_loop.promote.lint.findings import Severity
 from lessons_loop.promote.records import Decision
-from lessons_loop.promote.shown import acts
+from lessons_loop.promote.similar.groups import Group
 from support.gate import candidate
 
 ASKED = "[1] USER: How many machines are in service?\n"

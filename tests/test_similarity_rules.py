@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lessons_loop.filter.embed import fingerprint
-from lessons_loop.promote.similarity import (
+from lessons_loop.promote.similar.similarity import (
     MINILM_LEVEL,
     compare,
     level_of,

@@ -17,16 +17,7 @@ from hypothesis import strategies as st
 from lessons_loop.filter.errors import LessonsError, StoreDamaged, StoreError
 from lessons_loop.promote.clock import stamp
 from lessons_loop.promote.session import open_gate
-from lessons_loop.promote.snapshot import (
-    Occasion,
-    Snapshot,
-    create_snapshot,
-    old_folders,
-    read_manifest,
-    read_snapshot,
-    rewrite_snapshot,
-)
-from lessons_loop.promote.snapshot_files import (
+from lessons_loop.promote.snapshot.files import (
     KEEP_LAST,
     KEEP_MOST,
     find_snapshot,
@@ -34,6 +25,15 @@ from lessons_loop.promote.snapshot_files import (
     name_of,
     prune,
     taken_at,
+)
+from lessons_loop.promote.snapshot.kept import (
+    Occasion,
+    Snapshot,
+    create_snapshot,
+    old_folders,
+    read_manifest,
+    read_snapshot,
+    rewrite_snapshot,
 )
 from support.gate import candidate, gate, on_folder, promotion, raw_client, retirement, stage
 from support.gate import settings as gate_settings

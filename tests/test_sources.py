@@ -13,7 +13,7 @@ from lessons_loop.deploy.local.sources import (
 )
 from lessons_loop.deploy.processes import StartError, free_port
 from lessons_loop.filter.errors import EmbedError
-from lessons_loop.promote.minilm_files import packaged_model, verify_weights
+from lessons_loop.promote.embedding.minilm_files import packaged_model, verify_weights
 from support.provider import Provider
 
 NOBODY = f"http://127.0.0.1:{free_port()}"

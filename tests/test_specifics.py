@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lessons_loop.promote.lint import lint
-from lessons_loop.promote.specifics import names_in_lesson, trade_words
+from lessons_loop.promote.lint.check import lint
+from lessons_loop.promote.lint.specifics import names_in_lesson, trade_words
 from support.gate import lesson
 
 

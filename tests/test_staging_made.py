@@ -12,11 +12,11 @@ from lessons_loop.filter.events import Usage
 from lessons_loop.filter.schema import MARK_FIELD, SCHEMA
 from lessons_loop.filter.staging_made import STAGING_NEIGHBOURS
 from lessons_loop.filter.store import StorePaths, collection_names
-from lessons_loop.promote.candidates import delete_staged, ensure_staging, read_candidates
-from lessons_loop.promote.compact import compact
-from lessons_loop.promote.copied import CopiedClient
-from lessons_loop.promote.rebuild import repair_staging
-from lessons_loop.promote.staging_made import is_staging
+from lessons_loop.promote.store.candidates import delete_staged, ensure_staging, read_candidates
+from lessons_loop.promote.store.compact import compact
+from lessons_loop.promote.store.copied import CopiedClient
+from lessons_loop.promote.store.rebuild import repair_staging
+from lessons_loop.promote.store.staging_made import is_staging
 from support.gate import candidate, gate, located, on_folder, raw_client, stage, stage_usage
 
 NAMES = [collection_names("sql")[kind] for kind in ("candidates", "events")]
@@ -118,7 +118,7 @@ def test_only_one_place_makes_staging() -> None:
     making = {
         file.name
         for part in ("filter", "promote", "seeds")
-        for file in (ROOT / part).glob("*.py")
+        for file in (ROOT / part).rglob("*.py")
         if "create_collection(" in file.read_text("utf-8")
     }
     assert making == {"staging_made.py", "rows.py", "copied.py", "server_copy.py"}

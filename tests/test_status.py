@@ -20,7 +20,7 @@ from lessons_loop.deploy.status.whole import read_status
 from lessons_loop.filter.spool import Spool, oldest_spooled, spool_lock
 from lessons_loop.filter.store import StorePaths, ensure_salt, file_lock
 from lessons_loop.promote.records import Action, Change
-from lessons_loop.promote.runs import Outcomes, RunLine, append_run
+from lessons_loop.promote.runs.register import Outcomes, RunLine, append_run
 from lessons_loop.promote.session import open_gate
 from support.commands import run_here
 from support.gate import (

@@ -10,10 +10,10 @@ import pytest
 from lessons_loop.filter.events import Rating, Usage
 from lessons_loop.filter.models import Status
 from lessons_loop.filter.store import STAGING_VECTOR
-from lessons_loop.promote.fold import fold_events
+from lessons_loop.promote.decay.fold import fold_events
+from lessons_loop.promote.runs.summary import read_records, read_summaries, summary_path
 from lessons_loop.promote.session import open_gate
-from lessons_loop.promote.staged_look import look_at_staging
-from lessons_loop.promote.summary import read_records, read_summaries, summary_path
+from lessons_loop.promote.store.staged_look import look_at_staging
 from support.gate import (
     candidate,
     gate,

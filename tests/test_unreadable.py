@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from lessons_loop.filter.errors import StoreError
 from lessons_loop.filter.models import Record
 from lessons_loop.filter.store import STAGING_VECTOR, collection_names
-from lessons_loop.promote.candidates import ROW_LIMIT, read_candidates
 from lessons_loop.promote.clock import iso
-from lessons_loop.promote.fold_rows import WAIT_DAYS
-from lessons_loop.promote.forget import forget
-from lessons_loop.promote.forgotten import mark
+from lessons_loop.promote.decay.fold_rows import WAIT_DAYS
+from lessons_loop.promote.forget.forget import forget
+from lessons_loop.promote.forget.forgotten import mark
 from lessons_loop.promote.gate import Mode
 from lessons_loop.promote.records import Action
-from lessons_loop.promote.run import RunOptions, run_gate
-from lessons_loop.promote.run_report import RunReport
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
+from lessons_loop.promote.runs.report import RunReport
 from lessons_loop.promote.session import open_gate
-from lessons_loop.promote.unreadable import (
+from lessons_loop.promote.store.candidates import ROW_LIMIT, read_candidates
+from lessons_loop.promote.store.unreadable import (
     LATER_DAYS,
     Due,
     Unreadable,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lessons_loop.filter.errors import StoreDamaged
-from lessons_loop.promote.uses import Use, UseRegister
+from lessons_loop.promote.decay.uses import Use, UseRegister
 
 
 def use(id_: str = "u1", **fields: object) -> Use:

@@ -8,10 +8,10 @@ import pytest
 
 from lessons_loop.filter.errors import StoreError
 from lessons_loop.filter.events import Rating, Usage
-from lessons_loop.promote.fold import fold_events
+from lessons_loop.promote.decay.fold import fold_events
+from lessons_loop.promote.decay.uses_kept import drop_old_uses, unrated_beyond
 from lessons_loop.promote.gate import Mode
-from lessons_loop.promote.run import RunOptions, run_gate
-from lessons_loop.promote.uses_kept import drop_old_uses, unrated_beyond
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
 from support.gate import candidate, gate, promotion, stage_events
 
 COUNT = 6

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lessons_loop.promote.vector_table import VectorTable
+from lessons_loop.promote.embedding.vector_table import VectorTable
 
 KEYS = st.lists(st.sampled_from("abcdefgh"), max_size=5)
 

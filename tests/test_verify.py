@@ -10,9 +10,9 @@ from lessons_loop.deploy.processes import free_port
 from lessons_loop.filter.errors import StoreError
 from lessons_loop.filter.models import Curated, Status
 from lessons_loop.filter.store import collection_names
-from lessons_loop.promote.ledger import Ledger
+from lessons_loop.promote.ledger.chain import Ledger
+from lessons_loop.promote.ledger.verify import Verified, verify_state
 from lessons_loop.promote.session import open_gate
-from lessons_loop.promote.verify import Verified, verify_state
 from support.commands import run_here
 from support.gate import (
     candidate,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lessons_loop.promote.clock import parse_iso
-from lessons_loop.promote.summary import Summary, summary_path
+from lessons_loop.promote.runs.summary import Summary, summary_path
 from lessons_loop.promote.waiting import aged, waiting_line
 from support.commands import run_here
 

@@ -42,7 +42,7 @@ def audit(
     from lessons_loop.deploy.audit.render import render_audit
     from lessons_loop.deploy.audit.survey import audit_domain
     from lessons_loop.deploy.domains import domains_in
-    from lessons_loop.promote.embedders import parse_embedding
+    from lessons_loop.promote.embedding.embedders import parse_embedding
     from lessons_loop.promote.session import GateSettings, open_gate
     from lessons_loop.promote.showing import make_console
     from lessons_loop.promote.state import locate

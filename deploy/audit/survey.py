@@ -23,12 +23,12 @@ from lessons_loop.filter.recall_index import build_index
 from lessons_loop.filter.server_shelf import CuratedServer
 from lessons_loop.filter.shelves import PublishedFolder
 from lessons_loop.promote.clock import parse_iso
-from lessons_loop.promote.embedding_forms import NO_EMBEDDER
+from lessons_loop.promote.embedding.forms import NO_EMBEDDER
 from lessons_loop.promote.gathering import Progress, no_progress
 from lessons_loop.promote.records import Archived
-from lessons_loop.promote.server_place import ServerStore
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.state import Located
+from lessons_loop.promote.store.server_place import ServerStore
 
 PLACES = ("curated", "candidate", "held", "rejected", "stale", "superseded")
 AGES = ((7, "7 days"), (30, "30 days"), (90, "90 days"), (365, "1 year"))

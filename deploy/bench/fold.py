@@ -22,12 +22,12 @@ from lessons_loop.filter.store import (
     collection_names,
     staging_session,
 )
-from lessons_loop.promote.decay import DecayRules, State, judgements, standings
-from lessons_loop.promote.fold import fold_events
-from lessons_loop.promote.intake import take_in
+from lessons_loop.promote.decay.fold import fold_events
+from lessons_loop.promote.decay.rules import DecayRules, State, judgements, standings
+from lessons_loop.promote.decay.uses import Use
+from lessons_loop.promote.exchange.intake import take_in
 from lessons_loop.promote.records import Actor
 from lessons_loop.promote.session import GateSettings, open_gate
-from lessons_loop.promote.uses import Use
 
 DOMAIN = "bench"
 START = datetime(2026, 11, 1, 8, tzinfo=UTC)

@@ -24,11 +24,11 @@ from lessons_loop.deploy.bench.lessons import DOMAIN, Maker, WordEmbedder, Words
 from lessons_loop.filter.embed import Purpose, Vectors
 from lessons_loop.filter.models import Candidate, Curated, Status
 from lessons_loop.filter.store import StorePaths, append_records, collection_names, staging_session
-from lessons_loop.promote.candidates import ensure_staging
 from lessons_loop.promote.gate import Mode
 from lessons_loop.promote.records import Action, Actor, Change
-from lessons_loop.promote.run import RunOptions, run_gate
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
+from lessons_loop.promote.store.candidates import ensure_staging
 
 CURATED = 10_000
 RUNS = ((1_000, "20 s at most"), (10_000, "120 s at most"))

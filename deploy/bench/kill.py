@@ -20,14 +20,14 @@ from lessons_loop.deploy.bench.lessons import DOMAIN, Maker, WordEmbedder
 from lessons_loop.filter.embed import Purpose, Vectors
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.store import StorePaths, append_records, collection_names, staging_session
-from lessons_loop.promote.fold import fold_events
+from lessons_loop.promote.decay.fold import fold_events
 from lessons_loop.promote.gate import Mode
-from lessons_loop.promote.rebuild import re_embed
 from lessons_loop.promote.records import Actor
-from lessons_loop.promote.restore import Wanted, restore
-from lessons_loop.promote.run import RunOptions, run_gate
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
 from lessons_loop.promote.session import GateSettings, open_gate
-from lessons_loop.promote.snapshot import list_snapshots, read_snapshot
+from lessons_loop.promote.snapshot.kept import list_snapshots, read_snapshot
+from lessons_loop.promote.snapshot.restore import Wanted, restore
+from lessons_loop.promote.store.rebuild import re_embed
 
 KILLS = 100
 CURATED, CANDIDATES, EVENTS = 40, 60, 120

@@ -32,15 +32,15 @@ from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.published import read_published
 from lessons_loop.filter.store import StorePaths, collection_names
 from lessons_loop.promote.records import Archived
-from lessons_loop.promote.rows import find_collection, read_rows
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
+from lessons_loop.promote.store.rows import find_collection, read_rows
 
 MOST_KILLS = 8
 """Kills of one trial."""
 TIME_LIMIT = 600.0
 SECOND_KILL = 0.3
 """Share of the mending runs that are killed too."""
-PRELOAD = ["chromadb", "lessons_loop.deploy.cli", "lessons_loop.promote.command_runs"]
+PRELOAD = ["chromadb", "lessons_loop.deploy.cli", "lessons_loop.promote.runs.command_runs"]
 
 MakeStore = Callable[[Path], object]
 Command = Callable[[Path], object]

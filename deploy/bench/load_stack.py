@@ -43,9 +43,9 @@ from lessons_loop.deploy.webui.server import (
     wait_until_ready,
 )
 from lessons_loop.filter.embed import Embedder
-from lessons_loop.promote.embedders import parse_embedding
-from lessons_loop.promote.initialise import initialise
+from lessons_loop.promote.embedding.embedders import parse_embedding
 from lessons_loop.promote.session import GateSettings, open_gate
+from lessons_loop.promote.store.initialise import initialise
 
 WORKERS = 3
 SERVE_SECONDS = 400.0

@@ -32,7 +32,7 @@ from lessons_loop.filter.embed import Embedder, Purpose, Vectors, fingerprint
 from lessons_loop.filter.lessons_filter import Filter
 from lessons_loop.filter.models import Curated
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.publish import Edition, publish
+from lessons_loop.promote.store.publish import Edition, publish
 from lessons_loop.seeds.load import read_seeds, shipped_domains
 
 DOMAIN = "sql"

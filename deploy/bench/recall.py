@@ -26,7 +26,7 @@ from lessons_loop.deploy.bench.store import (
 )
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.lessons_filter import Filter
-from lessons_loop.promote.chroma import load_chroma
+from lessons_loop.promote.store.chroma import load_chroma
 
 NEAREST = 5
 AT_ONCE = 5_000

@@ -28,9 +28,9 @@ from lessons_loop.filter.server import is_server, parse_server
 from lessons_loop.filter.server_shelf import CuratedServer
 from lessons_loop.filter.shelves import PublishedFolder, ShelfSource
 from lessons_loop.filter.store import StorePaths, import_chromadb
-from lessons_loop.promote.fold import fold_events
+from lessons_loop.promote.decay.fold import fold_events
 from lessons_loop.promote.gate import Mode
-from lessons_loop.promote.run import RunOptions, run_gate
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
 from lessons_loop.promote.session import GateSettings, open_gate
 
 LOOKS = 20

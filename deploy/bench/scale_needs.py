@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lessons_loop.deploy.bench.figures import Figure
 from lessons_loop.deploy.bench.scale_fit import series_of
 from lessons_loop.filter.spool import SPOOL_LIMIT
-from lessons_loop.promote.snapshot_files import KEEP_DAYS, KEEP_LAST, KEEP_MOST
+from lessons_loop.promote.snapshot.files import KEEP_DAYS, KEEP_LAST, KEEP_MOST
 
 LESSONS = (1_000, 10_000, 100_000)
 CHATS = (1_000, 100_000)

@@ -20,10 +20,10 @@ from lessons_loop.filter.models import Curated, Record
 from lessons_loop.filter.server import parse_server
 from lessons_loop.filter.server_staging import ServerStaging
 from lessons_loop.filter.store import APPEND_BATCH, StorePaths, collection_names
-from lessons_loop.promote.publish import Edition, publish
 from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
-from lessons_loop.promote.snapshot_files import list_snapshots
+from lessons_loop.promote.snapshot.files import list_snapshots
+from lessons_loop.promote.store.publish import Edition, publish
 
 CHILD = "lessons_loop.deploy.bench.scale_child"
 SEED = 7

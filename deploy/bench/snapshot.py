@@ -15,9 +15,9 @@ from lessons_loop.deploy.bench.figures import Figure, spread
 from lessons_loop.deploy.bench.store import RandomEmbedder, made_up_lessons, made_up_vectors
 from lessons_loop.filter.models import Curated, Status
 from lessons_loop.promote.records import Action, Actor, Archived, Change
-from lessons_loop.promote.restore import Wanted, restore
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
-from lessons_loop.promote.snapshot import create_snapshot, list_snapshots, read_snapshot
+from lessons_loop.promote.snapshot.kept import create_snapshot, list_snapshots, read_snapshot
+from lessons_loop.promote.snapshot.restore import Wanted, restore
 
 COUNT = 10_000
 LIMIT = "≤ 15 s"

@@ -27,19 +27,19 @@ from lessons_loop.filter.schema import HEADER_FIELD, SCHEMA
 from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths, collection_names, ensure_salt
-from lessons_loop.promote.ledger import FIRST_PREV, LedgerEntry
-from lessons_loop.promote.places import FolderStore
+from lessons_loop.promote.ledger.chain import FIRST_PREV, LedgerEntry
 from lessons_loop.promote.records import Action, Actor
-from lessons_loop.promote.rows import create_cosine
-from lessons_loop.promote.runs import Outcomes, RunLine
-from lessons_loop.promote.server_place import ServerStore
-from lessons_loop.promote.state import locate
-from lessons_loop.promote.summary import (
+from lessons_loop.promote.runs.register import Outcomes, RunLine
+from lessons_loop.promote.runs.summary import (
     LessonRecord,
     Summary,
     records_path,
     summary_path,
 )
+from lessons_loop.promote.state import locate
+from lessons_loop.promote.store.places import FolderStore
+from lessons_loop.promote.store.rows import create_cosine
+from lessons_loop.promote.store.server_place import ServerStore
 
 DOMAIN = "bench"
 LIMIT = "at most 1 s"

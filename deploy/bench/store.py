@@ -14,7 +14,7 @@ from lessons_loop.filter.kinds import Kind
 from lessons_loop.filter.lessons_filter import Filter
 from lessons_loop.filter.models import Curated, Lesson
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.publish import Edition, publish
+from lessons_loop.promote.store.publish import Edition, publish
 
 DIMENSION = 384
 _WORDS = (

@@ -19,7 +19,7 @@ from lessons_loop.deploy.webui.plugin_file import front_matter, is_ours, plugin_
 from lessons_loop.filter.embed import Fingerprint, fingerprint
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.valves import LessonsValves
-from lessons_loop.promote.embedders import OpenAIEmbeddings
+from lessons_loop.promote.embedding.embedders import OpenAIEmbeddings
 
 CHAT_SECONDS = 45.0
 ASK_SECONDS = 10.0

@@ -12,8 +12,8 @@ from lessons_loop.deploy.doctor.findings import Answer, Finding, Level, unanswer
 from lessons_loop.filter.embed import Fingerprint, fingerprint
 from lessons_loop.filter.errors import UnreadableReply
 from lessons_loop.filter.llm import HttpModel
-from lessons_loop.promote.embedders import parse_embedding
-from lessons_loop.promote.embedding_forms import HOW_TO_SET
+from lessons_loop.promote.embedding.embedders import parse_embedding
+from lessons_loop.promote.embedding.forms import HOW_TO_SET
 
 MODEL_SECONDS = 20.0
 EMBED_SECONDS = 90.0

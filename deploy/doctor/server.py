@@ -19,8 +19,8 @@ from lessons_loop.filter.server import (
     server_token,
 )
 from lessons_loop.filter.store import collection_names
-from lessons_loop.promote.server_lock import LOCK_TERM, Holder, lock_name, server_time
-from lessons_loop.promote.server_place import DATABASES
+from lessons_loop.promote.store.server_lock import LOCK_TERM, Holder, lock_name, server_time
+from lessons_loop.promote.store.server_place import DATABASES
 
 SECONDS = 5.0
 LOCK = lock_name("")

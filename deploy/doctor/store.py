@@ -21,7 +21,7 @@ from lessons_loop.filter.server import is_server, parse_server
 from lessons_loop.filter.spool import SPOOL_LIMIT
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.counting import many
-from lessons_loop.promote.lock import holder, is_held
+from lessons_loop.promote.store.lock import holder, is_held
 
 STATUS_SECONDS = 60.0
 STATUS = """

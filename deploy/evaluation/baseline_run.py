@@ -27,7 +27,7 @@ from lessons_loop.eval.trials import Arm
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.store import first_line
 from lessons_loop.promote.clock import stamp, utc_now
-from lessons_loop.promote.embedders import parse_embedding
+from lessons_loop.promote.embedding.embedders import parse_embedding
 
 DOMAIN = "sql"
 ARMS = {"baseline": (Arm.OFF,), "after": (Arm.OFF, Arm.ON)}

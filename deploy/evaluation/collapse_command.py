@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lessons_loop.eval.collapse.rounds import Batch, Collapse, Decide, Round
     from lessons_loop.eval.question_set import EvalQuestion, QuestionSet
     from lessons_loop.eval.runs.setup import AgentSettings
-    from lessons_loop.promote.proving import Prover
+    from lessons_loop.promote.proof.proving import Prover
 
 DOMAIN = "sql"
 Rounds = Annotated[int, typer.Option(min=1, max=50, help="How often the loop goes round.")]

@@ -42,8 +42,8 @@ from lessons_loop.eval.shelf import copied_set, known_texts
 from lessons_loop.eval.trials import Arm
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.filter.errors import LessonsError
-from lessons_loop.promote.embedders import parse_embedding
-from lessons_loop.promote.proving import LessonSet
+from lessons_loop.promote.embedding.embedders import parse_embedding
+from lessons_loop.promote.proof.proving import LessonSet
 
 VALVES = {"recall_timeout_ms": 15_000, "distill_enabled": False}
 """On a busy machine the embedding model may need seconds; nothing is learned from here."""

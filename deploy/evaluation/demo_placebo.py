@@ -11,10 +11,10 @@ from lessons_loop.deploy.webui.plugin_file import PLUGIN_ID, plugin_source
 from lessons_loop.eval.placebo import placebo_set
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.calibrate import calibrate
+from lessons_loop.promote.embedding.calibrate import calibrate
 from lessons_loop.promote.files import public_folder, write_atomic
-from lessons_loop.promote.proving import LessonSet
-from lessons_loop.promote.publish import PUBLISHED_MODE, Edition, render
+from lessons_loop.promote.proof.proving import LessonSet
+from lessons_loop.promote.store.publish import PUBLISHED_MODE, Edition, render
 
 PLACEBO_ID = "lessons_placebo"
 PLACEBO_NAME = "Lessons, placebo"

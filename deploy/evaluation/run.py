@@ -36,8 +36,8 @@ from lessons_loop.eval.runs.setup import AgentSettings, agent_settings, open_gra
 from lessons_loop.eval.shelf import copied_set, known_texts
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.promote.clock import stamp, utc_now
-from lessons_loop.promote.embedders import parse_embedding
-from lessons_loop.promote.proving import LessonSet
+from lessons_loop.promote.embedding.embedders import parse_embedding
+from lessons_loop.promote.proof.proving import LessonSet
 from lessons_loop.promote.quiet import busy
 from lessons_loop.promote.state import clean_domain, state_of
 

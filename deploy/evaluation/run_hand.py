@@ -9,7 +9,7 @@ from lessons_loop.eval.question_set import QuestionSet
 from lessons_loop.eval.runs.folder import RunFolder
 from lessons_loop.promote.entry import login_name
 from lessons_loop.promote.render import make_console
-from lessons_loop.promote.terminal import ConsoleTerminal
+from lessons_loop.promote.review.terminal import ConsoleTerminal
 
 
 def graded_by_hand(folder: RunFolder, questions: QuestionSet) -> None:

@@ -18,7 +18,7 @@ from lessons_loop.eval.trials import Agent, Arm
 from lessons_loop.filter.address import public_url
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.promote.masking import mask_through
-from lessons_loop.promote.proving import LessonSet
+from lessons_loop.promote.proof.proving import LessonSet
 from lessons_loop.promote.quiet import busy
 
 if TYPE_CHECKING:

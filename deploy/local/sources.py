@@ -10,8 +10,8 @@ import requests
 
 from lessons_loop.deploy.local.embedding import user_configured
 from lessons_loop.deploy.processes import LOOPBACK, StartError, loopback_session
-from lessons_loop.promote.embedding_forms import FORMS_OR_NONE
-from lessons_loop.promote.minilm_files import packaged_model
+from lessons_loop.promote.embedding.forms import FORMS_OR_NONE
+from lessons_loop.promote.embedding.minilm_files import packaged_model
 
 OLLAMA_URL = f"http://{LOOPBACK}:11434"
 OPENAI_URL = "https://api.openai.com/v1"

@@ -13,11 +13,11 @@ from urllib.parse import quote
 from lessons_loop.deploy.status.runs import ranked
 from lessons_loop.filter.errors import InvalidLesson
 from lessons_loop.filter.models import Curated, Lesson
-from lessons_loop.promote.ledger import Ledger, LedgerEntry
-from lessons_loop.promote.past import TAKES_IN
+from lessons_loop.promote.ledger.chain import Ledger, LedgerEntry
+from lessons_loop.promote.ledger.past import TAKES_IN
 from lessons_loop.promote.records import Action
-from lessons_loop.promote.runs import RunLine, read_runs
-from lessons_loop.promote.summary import LessonRecord, Summary, read_records, read_summaries
+from lessons_loop.promote.runs.register import RunLine, read_runs
+from lessons_loop.promote.runs.summary import LessonRecord, Summary, read_records, read_summaries
 
 Z = 1.96
 """Standard deviations of the bounds that are drawn: 95 %."""

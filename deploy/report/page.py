@@ -11,7 +11,7 @@ from lessons_loop.deploy.report.proofs import HEAD, proof_cells, proof_tile
 from lessons_loop.eval.report.frame import page, plot_figure, told
 from lessons_loop.eval.report.svg import Bar, Dot, bars, dots, steps
 from lessons_loop.promote.clock import iso, parse_iso
-from lessons_loop.promote.runs import RunLine
+from lessons_loop.promote.runs.register import RunLine
 from lessons_loop.promote.showing import plain
 from lessons_loop.promote.waiting import aged
 

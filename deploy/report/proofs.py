@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lessons_loop.promote.lesson_proof import points
-from lessons_loop.promote.proof_summary import ProofSummary, ProvenLesson
+from lessons_loop.promote.proof.lesson_proof import points
+from lessons_loop.promote.proof.summary import ProofSummary, ProvenLesson
 
 HEAD = (
     "lesson", "verdict", "with it", "without", "lift", "95 %", "p", "asked", "model", "when", "text"

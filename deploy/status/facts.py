@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lessons_loop.filter.schema import SCHEMA
-from lessons_loop.promote.runs import RunLine
-from lessons_loop.promote.summary import LessonRecord
+from lessons_loop.promote.runs.register import RunLine
+from lessons_loop.promote.runs.summary import LessonRecord
 
 HANGS = "a worker holds spool.lock: where that lasts, end the one that hangs"
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from lessons_loop.deploy.status.facts import DomainStatus, Hidden, StoreStatus
 from lessons_loop.filter.embed import Fingerprint
-from lessons_loop.promote.summary import Summary
+from lessons_loop.promote.runs.summary import Summary
 
 BY_WORDS = "found by their words alone"
 

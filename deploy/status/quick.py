@@ -19,12 +19,12 @@ from lessons_loop.deploy.status.waiting import spool_status
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.published import PublishedHeader, parse_header
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.places import FolderStore
-from lessons_loop.promote.proof_summary import proven_as_dict
-from lessons_loop.promote.server_place import ServerStore
-from lessons_loop.promote.staged_look import Look, look_in_folder, look_on_server
+from lessons_loop.promote.proof.summary import proven_as_dict
+from lessons_loop.promote.runs.summary import Summary, earliest, read_records, read_summaries
 from lessons_loop.promote.state import existing_store, locate
-from lessons_loop.promote.summary import Summary, earliest, read_records, read_summaries
+from lessons_loop.promote.store.places import FolderStore
+from lessons_loop.promote.store.server_place import ServerStore
+from lessons_loop.promote.store.staged_look import Look, look_in_folder, look_on_server
 
 HEADER_LIMIT = 2**20
 

@@ -12,10 +12,10 @@ from lessons_loop.deploy.status.facts import HANGS, DomainStatus, StoreStatus
 from lessons_loop.filter.spool import STUCK_SECONDS
 from lessons_loop.promote.clock import parse_iso, utc_now
 from lessons_loop.promote.counting import many
-from lessons_loop.promote.proof_summary import ProofSummary
-from lessons_loop.promote.runs import RunLine
+from lessons_loop.promote.proof.summary import ProofSummary
+from lessons_loop.promote.runs.register import RunLine
+from lessons_loop.promote.runs.summary import LessonRecord
 from lessons_loop.promote.showing import plain
-from lessons_loop.promote.summary import LessonRecord
 from lessons_loop.promote.waiting import aged
 
 COLUMN = 13

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from lessons_loop.deploy.status.facts import StoreStatus
 from lessons_loop.filter.errors import LessonsError
-from lessons_loop.promote.ledger import LedgerEntry
-from lessons_loop.promote.pause import read_pause
-from lessons_loop.promote.runs import read_runs
-from lessons_loop.promote.summary import LessonRecord, Summary
+from lessons_loop.promote.ledger.chain import LedgerEntry
+from lessons_loop.promote.runs.pause import read_pause
+from lessons_loop.promote.runs.register import read_runs
+from lessons_loop.promote.runs.summary import LessonRecord, Summary
 
 RUNS = 14
 TAIL_BYTES = 2**19

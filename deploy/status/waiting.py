@@ -10,7 +10,7 @@ from lessons_loop.deploy.status.facts import StoreStatus
 from lessons_loop.filter.spool import Spool, oldest_spooled, spool_lock
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.clock import iso
-from lessons_loop.promote.lock import is_held
+from lessons_loop.promote.store.lock import is_held
 
 
 def spool_status(title: str, paths: StorePaths | None) -> StoreStatus:

@@ -15,17 +15,17 @@ from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.published import read_published
 from lessons_loop.filter.server import ServerAddress
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.forgotten import Forgotten
-from lessons_loop.promote.proof_summary import proven_as_dict
-from lessons_loop.promote.server_place import ServerStore
-from lessons_loop.promote.session import GateSession, GateSettings, open_gate
-from lessons_loop.promote.state import existing_store, locate
-from lessons_loop.promote.summary import (
+from lessons_loop.promote.forget.forgotten import Forgotten
+from lessons_loop.promote.proof.summary import proven_as_dict
+from lessons_loop.promote.runs.summary import (
     Summary,
     judges_by_key,
     lesson_records,
     summarise,
 )
+from lessons_loop.promote.session import GateSession, GateSettings, open_gate
+from lessons_loop.promote.state import existing_store, locate
+from lessons_loop.promote.store.server_place import ServerStore
 
 SHOWN_PROBLEMS = 3
 

@@ -27,7 +27,7 @@ from lessons_loop.filter.endpoint import HttpAnswer, JsonEndpoint, error_text, p
 from lessons_loop.filter.errors import LessonsError, ModelError, UnreadableReply
 from lessons_loop.filter.llm import REPLY_LIMIT
 from lessons_loop.filter.store import first_line
-from lessons_loop.promote.changes import masked_values
+from lessons_loop.promote.decide.changes import masked_values
 from lessons_loop.promote.files import file_errors
 from lessons_loop.promote.masking import mask_through
 

@@ -27,14 +27,14 @@ from lessons_loop.eval.shelf import copied_set
 from lessons_loop.eval.trials import Agent, Answer, Arm, Grade, trial_seed
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.promote.cases import Casebook
-from lessons_loop.promote.changes import Resolution
 from lessons_loop.promote.clock import iso
+from lessons_loop.promote.decide.changes import Resolution
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.gathering import gather, no_progress
-from lessons_loop.promote.prove_batch import Rehearsal, prove_batch
-from lessons_loop.promote.proving import Prover
+from lessons_loop.promote.proof.prove_batch import Rehearsal, prove_batch
+from lessons_loop.promote.proof.proving import Prover
 from lessons_loop.promote.records import Actor, Decision, Verdict
-from lessons_loop.promote.run import RunOptions, apply_resolution, run_gate
+from lessons_loop.promote.runs.drive import RunOptions, apply_resolution, run_gate
 from lessons_loop.promote.session import GateSettings, open_gate
 
 WORKERS = 4

@@ -21,8 +21,8 @@ from lessons_loop.eval.runs.setup import NEEDS_JUDGE
 from lessons_loop.eval.trials import Answer, Grade, Trial
 from lessons_loop.filter.errors import ModelError, UnreadableReply
 from lessons_loop.filter.text import shorten
-from lessons_loop.promote.asking import AskModel
 from lessons_loop.promote.masking import mask_through
+from lessons_loop.promote.similar.asking import AskModel
 
 OUTAGES_IN_A_ROW = 3
 BY_CHECKS = "checks"

@@ -17,7 +17,7 @@ from lessons_loop.eval.grading.judge_messages import seen_by_judge
 from lessons_loop.eval.question_set import EvalQuestion
 from lessons_loop.eval.trials import Grade, Trial
 from lessons_loop.filter.errors import LessonsError
-from lessons_loop.promote.hidden import reveal
+from lessons_loop.promote.lint.hidden import reveal
 
 PROMPT = "grade? [p]ass [f]ail [u]njudged [b]ack [q]uit "
 ANSWERS = {"p": Grade.PASS, "f": Grade.FAIL, "u": Grade.UNJUDGED}

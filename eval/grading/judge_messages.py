@@ -16,8 +16,8 @@ from lessons_loop.eval.question_set import EvalQuestion
 from lessons_loop.eval.trials import Answer
 from lessons_loop.filter.inject import BLOCK_CLOSE, BLOCK_OPEN, reference
 from lessons_loop.filter.text import shorten
-from lessons_loop.promote.asking import one_line
 from lessons_loop.promote.masking import mask_through
+from lessons_loop.promote.similar.asking import one_line
 
 ANSWER_JUDGE_VERSION = "answer-judge-1"
 BLANKED = "[reference]"

@@ -14,7 +14,7 @@ from lessons_loop.eval.rows import share
 from lessons_loop.filter.embed import Embedder, Purpose
 from lessons_loop.filter.question import only_thanks, read_question, since, views
 from lessons_loop.filter.recall import judge
-from lessons_loop.promote.everyday import EverydayChat, everyday_chats
+from lessons_loop.promote.embedding.everyday import EverydayChat, everyday_chats
 
 STEP = 7
 """The chats begin with lessons this far apart in the file: neighbours are often look-alikes."""

@@ -69,8 +69,8 @@ def make_judging(embedder: Embedder, llm: tuple[str, str, str]) -> Judging:
     if not llm[0].strip():
         return Judging(embedder)
     from lessons_loop.filter.llm import HttpModel
-    from lessons_loop.promote.judge import PairJudge
-    from lessons_loop.promote.review import ModelReviewer
+    from lessons_loop.promote.review.reviewers import ModelReviewer
+    from lessons_loop.promote.similar.judge import PairJudge
 
     model = HttpModel(*llm)
     return Judging(embedder, ModelReviewer(model), PairJudge(model))

@@ -35,12 +35,12 @@ from lessons_loop.filter.models import (
 from lessons_loop.filter.text import shorten
 from lessons_loop.promote.cases import Case, Casebook
 from lessons_loop.promote.gate import Rules
-from lessons_loop.promote.groups import Group
-from lessons_loop.promote.judge import PairJudge
-from lessons_loop.promote.past import Precedent
+from lessons_loop.promote.ledger.past import Precedent
 from lessons_loop.promote.records import Archived, Decision, Neighbour
-from lessons_loop.promote.run import Reviewer
-from lessons_loop.promote.similarity import RELATED, level_of, nearest
+from lessons_loop.promote.runs.drive import Reviewer
+from lessons_loop.promote.similar.groups import Group
+from lessons_loop.promote.similar.judge import PairJudge
+from lessons_loop.promote.similar.similarity import RELATED, level_of, nearest
 
 EVALUATION_RULES = Rules(min_users=1, check_evidence=False)
 _WHEN = "2026-01-01T00:00:00Z"

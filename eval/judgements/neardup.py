@@ -21,8 +21,8 @@ from lessons_loop.filter.embed import Embedder, Purpose, Vectors, fingerprint
 from lessons_loop.filter.kinds import Kind
 from lessons_loop.filter.models import Curated, Lesson, Status
 from lessons_loop.promote.gate import RELATION_REASONS
-from lessons_loop.promote.judge import Judgement, PairJudge, relation_after
-from lessons_loop.promote.similarity import DUPLICATE, RELATED, UNRELATED, level_of, nearest
+from lessons_loop.promote.similar.judge import Judgement, PairJudge, relation_after
+from lessons_loop.promote.similar.similarity import DUPLICATE, RELATED, UNRELATED, level_of, nearest
 
 LABELS = ("duplicate", "distinct", "contradiction")
 DROPPED, HELD, LET_THROUGH = "dropped", "held", "let_through"

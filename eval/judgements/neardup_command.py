@@ -58,7 +58,7 @@ def neardup(
     from lessons_loop.eval.rows import read_rows
     from lessons_loop.eval.showing import print_figures, progress_bar
     from lessons_loop.filter.errors import ModelError
-    from lessons_loop.promote.judge import judge_at
+    from lessons_loop.promote.similar.judge import judge_at
 
     rows = read_rows(pairs, parse_pair)
     judge = judge_at(llm_url, llm_model, llm_api_key)

@@ -7,9 +7,9 @@ from importlib.util import find_spec
 
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.filter.errors import EmbedError
-from lessons_loop.promote.embedders import parse_embedding
-from lessons_loop.promote.embedding_forms import SETTING
-from lessons_loop.promote.minilm_files import PACKAGE, packaged_model
+from lessons_loop.promote.embedding.embedders import parse_embedding
+from lessons_loop.promote.embedding.forms import SETTING
+from lessons_loop.promote.embedding.minilm_files import PACKAGE, packaged_model
 
 
 def evaluation_embedder(setting: str) -> Embedder:

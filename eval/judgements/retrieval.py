@@ -25,9 +25,9 @@ from lessons_loop.filter.question import Question, read_question, views
 from lessons_loop.filter.recall import score, select
 from lessons_loop.filter.recall_index import RecallIndex, build_index
 from lessons_loop.filter.valves import LessonsValves
-from lessons_loop.promote.calibrate import calibrate
-from lessons_loop.promote.everyday import everyday_messages
-from lessons_loop.promote.publish import Edition, render
+from lessons_loop.promote.embedding.calibrate import calibrate
+from lessons_loop.promote.embedding.everyday import everyday_messages
+from lessons_loop.promote.store.publish import Edition, render
 
 SINCE = "2026-01-01T00:00:00Z"
 """A lesson must say since when it is curated; recall does not look at it."""

@@ -47,7 +47,7 @@ def poison(
     from lessons_loop.eval.poison.score import pack_lines, score_pack
     from lessons_loop.eval.showing import print_figures, progress_bar
     from lessons_loop.filter.errors import LessonsError
-    from lessons_loop.promote.changes import masked_values
+    from lessons_loop.promote.decide.changes import masked_values
 
     cases = read_pack(pack or shipped_pack())
     known = (*kinds_of(cases), CLEAN)

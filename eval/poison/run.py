@@ -45,12 +45,12 @@ from lessons_loop.filter.inject import BLOCK_OPEN, reference
 from lessons_loop.filter.lessons_filter import Filter
 from lessons_loop.filter.llm import HttpModel
 from lessons_loop.promote.gate import Mode, Rules
-from lessons_loop.promote.judge import judge_at
 from lessons_loop.promote.records import Decision
-from lessons_loop.promote.review import ModelReviewer
-from lessons_loop.promote.run import RunOptions, run_gate
-from lessons_loop.promote.run_report import Outcome
+from lessons_loop.promote.review.reviewers import ModelReviewer
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
+from lessons_loop.promote.runs.report import Outcome
 from lessons_loop.promote.session import GateSettings, open_gate
+from lessons_loop.promote.similar.judge import judge_at
 from lessons_loop.seeds.load import load_domain, shipped_domains
 
 MODES = (Mode.AUTO, Mode.LLM)

@@ -25,7 +25,7 @@ from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.inject import block
 from lessons_loop.filter.text import scrub, shorten
 from lessons_loop.promote.masking import mask_through
-from lessons_loop.promote.proving import LessonSet
+from lessons_loop.promote.proof.proving import LessonSet
 
 ECHO = 3
 """Words in a row that make a quotation."""

@@ -21,8 +21,8 @@ from lessons_loop.filter.embed import Embedder
 from lessons_loop.filter.models import Curated
 from lessons_loop.promote.clock import iso, utc_now
 from lessons_loop.promote.counting import many
-from lessons_loop.promote.lesson_proof import LessonProof, points
-from lessons_loop.promote.proving import LessonSet
+from lessons_loop.promote.proof.lesson_proof import LessonProof, points
+from lessons_loop.promote.proof.proving import LessonSet
 
 WITH, WITHOUT = Arm.ON, Arm.OFF
 

@@ -110,9 +110,9 @@ def _place(
 ) -> GateSettings:
     import os
 
-    from lessons_loop.promote.embedders import parse_embedding
-    from lessons_loop.promote.pause import refuse_paused
+    from lessons_loop.promote.embedding.embedders import parse_embedding
     from lessons_loop.promote.quiet import busy
+    from lessons_loop.promote.runs.pause import refuse_paused
     from lessons_loop.promote.session import GateSettings
     from lessons_loop.promote.state import existing_store, locate
 
@@ -152,7 +152,7 @@ def _only(keys: Sequence[str], given: str) -> str:
 
 
 def _store(place: GateSettings, found: Sequence[Measured]) -> None:
-    from lessons_loop.promote.prove_lesson import store_proofs
+    from lessons_loop.promote.proof.prove_lesson import store_proofs
     from lessons_loop.promote.session import open_gate
 
     proofs = [(one.row, one.proof, one.as_dict()) for one in found if one.proof]
@@ -164,7 +164,7 @@ def _store(place: GateSettings, found: Sequence[Measured]) -> None:
 def _show(found: Sequence[Measured], as_json: bool, dry_run: bool) -> None:
     from lessons_loop.eval.proving.leave_one_out import counted
     from lessons_loop.filter.text import shorten
-    from lessons_loop.promote.changes import masked_values
+    from lessons_loop.promote.decide.changes import masked_values
     from lessons_loop.promote.render import DRY_RUN, print_lines
     from lessons_loop.promote.showing import make_console, plain
 

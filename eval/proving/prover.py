@@ -38,8 +38,8 @@ from lessons_loop.eval.trials import Agent, Grade, Trial
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.promote.clock import iso, utc_now
 from lessons_loop.promote.counting import many
-from lessons_loop.promote.lesson_proof import points
-from lessons_loop.promote.proving import ProofCase, ProofResult, Prover
+from lessons_loop.promote.proof.lesson_proof import points
+from lessons_loop.promote.proof.proving import ProofCase, ProofResult, Prover
 from lessons_loop.promote.quiet import busy
 
 JUDGE_NAMES = ("URL", "MODEL", "API_KEY")

@@ -9,7 +9,7 @@ from lessons_loop.eval.report.comparison import QuestionRow, Report
 from lessons_loop.eval.stats.pairs import Effect
 from lessons_loop.eval.trials import Grade, Trial
 from lessons_loop.filter.text import shorten
-from lessons_loop.promote.hidden import reveal
+from lessons_loop.promote.lint.hidden import reveal
 from lessons_loop.promote.masking import mask_through
 
 ANSWER = 1500

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lessons_loop.promote.options import AsJson, StateDir
-from lessons_loop.promote.pause_commands import PlaceStore, place_of
+from lessons_loop.promote.runs.pause_commands import PlaceStore, place_of
 
 if TYPE_CHECKING:
     from lessons_loop.eval.report.comparison import Report

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from lessons_loop.promote.options import AllDomains, AsJson, StateDir
-from lessons_loop.promote.pause_commands import PlaceStore, place_of
+from lessons_loop.promote.runs.pause_commands import PlaceStore, place_of
 
 if TYPE_CHECKING:
     from rich.table import Table

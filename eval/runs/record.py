@@ -22,7 +22,7 @@ from lessons_loop.filter.embed import Embedder
 from lessons_loop.filter.models import Curated
 from lessons_loop.promote.clock import iso
 from lessons_loop.promote.masking import mask_through
-from lessons_loop.promote.proving import LessonSet
+from lessons_loop.promote.proof.proving import LessonSet
 
 LIBRARIES = ("lessons-loop", "chromadb", "numpy", "scipy", "pydantic")
 

@@ -25,7 +25,7 @@ from lessons_loop.promote.masking import mask_through
 if TYPE_CHECKING:
     from lessons_loop.eval.agent.http import HarnessAgent
     from lessons_loop.filter.embed import Embedder
-    from lessons_loop.promote.proving import LessonSet
+    from lessons_loop.promote.proof.proving import LessonSet
 
 Grader = Callable[[EvalQuestion, Answer], tuple[Grade, str, str]]
 """Returns the grade, why, and who graded."""

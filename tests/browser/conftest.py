@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from lessons_loop.promote.initialise import initialise
+from lessons_loop.promote.store.initialise import initialise
 from lessons_loop.seeds.load import load_seeds, read_seeds, shipped_domains
 from support.browser import Screen, chromium
 from support.openwebui import PLUGIN, Server

@@ -11,8 +11,8 @@ from playwright.sync_api import Browser
 from lessons_loop.deploy.report.data import DomainReport, UseDay, rate_of
 from lessons_loop.deploy.report.page import render_page
 from lessons_loop.promote.clock import utc_now
-from lessons_loop.promote.runs import Outcomes, RunLine
-from lessons_loop.promote.summary import LessonRecord, Summary
+from lessons_loop.promote.runs.register import Outcomes, RunLine
+from lessons_loop.promote.runs.summary import LessonRecord, Summary
 from support.browser import PHONE, SCREENSHOTS, WIDE
 
 TEXT = (

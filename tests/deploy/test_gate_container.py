@@ -182,7 +182,7 @@ def test_desk_shows_confirms_promotes_and_restores(
 
 def test_gate_beside_a_busy_desk_says_who(cluster: Cluster, first: tuple[Done, Done]) -> None:
     program = (
-        "from pathlib import Path; from lessons_loop.promote.lock import gate_lock\n"
+        "from pathlib import Path; from lessons_loop.promote.store.lock import gate_lock\n"
         "with gate_lock(Path('/state/gate.lock')): print('held', flush=True); input()"
     )
     desk = cluster.pod("Deployment", "lessons-desk")

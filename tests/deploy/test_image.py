@@ -171,7 +171,7 @@ def test_command_embeds_without_torch(opt: Path) -> None:
     program = (
         "import json, sys\n"
         "import lessons_loop.deploy.cli\n"
-        "from lessons_loop.promote.embedders import parse_embedding\n"
+        "from lessons_loop.promote.embedding.embedders import parse_embedding\n"
         "rows = parse_embedding('minilm:', {}).embed(['a lesson'], 'document')\n"
         "heavy = {'torch', 'sentence_transformers', 'onnxruntime'} & set(sys.modules)\n"
         "print(json.dumps([list(rows.shape), sorted(heavy)]))"

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
-from lessons_loop.promote.embedders import parse_embedding
-from lessons_loop.promote.pause import read_pause
-from lessons_loop.promote.server_place import ServerStore
+from lessons_loop.promote.embedding.embedders import parse_embedding
+from lessons_loop.promote.runs.pause import read_pause
 from lessons_loop.promote.state import clean_domain, locate
+from lessons_loop.promote.store.server_place import ServerStore
 from support.cluster_rules import secret_keys
 from support.commands import parse, run_here
 from support.gate import flags, on_server

@@ -18,10 +18,10 @@ import yaml
 from lessons_loop.deploy.processes import loopback_session
 from lessons_loop.filter.models import Kind, Lesson
 from lessons_loop.filter.server import parse_server
-from lessons_loop.promote.initialise import initialise
-from lessons_loop.promote.intake import take_in
+from lessons_loop.promote.exchange.intake import take_in
 from lessons_loop.promote.records import Actor
 from lessons_loop.promote.session import GateSettings, open_gate
+from lessons_loop.promote.store.initialise import initialise
 from support.chroma_server import ChromaServer, fresh_url, prepare, rows_of
 from support.commands import run_here
 from support.env_block import env_block

@@ -18,9 +18,9 @@ from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.filter.server_staging import ServerStaging
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.initialise import initialise
-from lessons_loop.promote.intake import take_in
+from lessons_loop.promote.exchange.intake import take_in
 from lessons_loop.promote.session import GateSettings, open_gate
+from lessons_loop.promote.store.initialise import initialise
 from support.chroma_server import ChromaServer, fresh_url, prepare, put_curated, rows_of
 from support.commands import run_here
 from support.filter_chat import EMBEDDER, Chat, scene

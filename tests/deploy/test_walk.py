@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lessons_loop.promote.embedders import parse_embedding
+from lessons_loop.promote.embedding.embedders import parse_embedding
 from support.containers import SALT, Cluster
 from support.outlet import LESSON
 from support.walking import OTHER, Chats, Walk

@@ -32,8 +32,8 @@ from lessons_loop.filter.embed import Embedder, Purpose, fingerprint
 from lessons_loop.filter.models import Curated, Record
 from lessons_loop.filter.server import ServerAddress, open_server, parse_server
 from lessons_loop.filter.store import collection_names
-from lessons_loop.promote.calibrate import calibrate
-from lessons_loop.promote.curated import Header
+from lessons_loop.promote.embedding.calibrate import calibrate
+from lessons_loop.promote.store.curated import Header
 
 COSINE = {"hnsw": {"space": "cosine"}}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Candidate, Evidence, EvidenceKind, Status
 from lessons_loop.filter.store import StorePaths, ensure_salt
-from lessons_loop.promote.fold import fold_events
+from lessons_loop.promote.decay.fold import fold_events
 from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.session import GateSession
 from support.gate import (

@@ -18,13 +18,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from lessons_loop.promote.fold import fold_events
+from lessons_loop.promote.decay.fold import fold_events
+from lessons_loop.promote.exchange.intake import take_in
 from lessons_loop.promote.gate import Mode, Rules
-from lessons_loop.promote.intake import take_in
-from lessons_loop.promote.rebuild import re_embed
 from lessons_loop.promote.records import Actor
-from lessons_loop.promote.run import RunOptions, run_gate
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
 from lessons_loop.promote.session import GateSession, open_gate
+from lessons_loop.promote.store.rebuild import re_embed
 from support.gate import HashEmbedder, lesson, promotion, retirement, settings
 
 CRASH = 9

@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from lessons_loop.promote.gate import Mode
-from lessons_loop.promote.run import RunOptions, run_gate
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
 from lessons_loop.promote.session import open_gate
 from support.gate import HashEmbedder, settings
 

@@ -12,7 +12,7 @@ import sys
 
 from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.promote.errors import LockHeld
-from lessons_loop.promote.server_lock import server_lock
+from lessons_loop.promote.store.server_lock import server_lock
 
 
 def main(url: str, term: str, *race: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from lessons_loop.promote.migrate import Wish, migrate_store
+from lessons_loop.promote.store.migrate import Wish, migrate_store
 
 if __name__ == "__main__":
     store, to, step = sys.argv[1:]

@@ -20,8 +20,8 @@ from typing import Any
 
 from lessons_loop.filter.store import StorePaths
 from lessons_loop.promote.records import Action, Change
-from lessons_loop.promote.rows import read_rows
 from lessons_loop.promote.session import GateSession
+from lessons_loop.promote.store.rows import read_rows
 from support.gate import HUMAN, located, raw_client, server_url
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "older"

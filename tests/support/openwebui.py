@@ -26,11 +26,11 @@ from lessons_loop.filter.models import Candidate, Kind, Lesson, Record
 from lessons_loop.filter.spool import Spool
 from lessons_loop.filter.store import StorePaths, staging_session
 from lessons_loop.filter.text import digest
-from lessons_loop.promote.embedders import parse_embedding
-from lessons_loop.promote.initialise import initialise
-from lessons_loop.promote.intake import take_in
+from lessons_loop.promote.embedding.embedders import parse_embedding
+from lessons_loop.promote.exchange.intake import take_in
 from lessons_loop.promote.records import Actor
 from lessons_loop.promote.session import GateSession, GateSettings, open_gate
+from lessons_loop.promote.store.initialise import initialise
 from support.provider import Provider
 
 PASSWORD = "obviously-fake-1"

@@ -13,9 +13,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from lessons_loop.promote.gate import Mode, Rules
-from lessons_loop.promote.prove_batch import Rehearsal, prove_batch
-from lessons_loop.promote.proving import ProofCase, ProofResult
-from lessons_loop.promote.run import RunOptions, run_gate
+from lessons_loop.promote.proof.prove_batch import Rehearsal, prove_batch
+from lessons_loop.promote.proof.proving import ProofCase, ProofResult
+from lessons_loop.promote.runs.drive import RunOptions, run_gate
 from lessons_loop.promote.session import open_gate
 from support.gate import HashEmbedder, settings
 

@@ -17,7 +17,7 @@ from lessons_loop.eval.proving.prover import asking_of
 from lessons_loop.eval.runs.setup import AgentSettings, JudgeSettings
 from lessons_loop.filter.embed import Purpose, fingerprint
 from lessons_loop.filter.models import Curated
-from lessons_loop.promote.proving import LessonSet, ProofCase
+from lessons_loop.promote.proof.proving import LessonSet, ProofCase
 from support.gate import HashEmbedder, curated, lesson
 from support.llm_server import LlmServer, Received, completion, send
 

@@ -14,7 +14,7 @@ from lessons_loop.filter.embed import Purpose, fingerprint
 from lessons_loop.filter.models import Curated, Lesson
 from lessons_loop.filter.published import PublishedSet, read_published
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.publish import Edition, publish
+from lessons_loop.promote.store.publish import Edition, publish
 from support.gate import HashEmbedder
 
 SERIALS = "Look serials up in equipment_machine by serial_key."

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lessons_loop.filter.events import Usage
-from lessons_loop.promote.fold import fold_events
-from lessons_loop.promote.snapshot import list_snapshots
+from lessons_loop.promote.decay.fold import fold_events
+from lessons_loop.promote.snapshot.kept import list_snapshots
 from support.gate import candidate, gate, promotion, retirement, stage, stage_usage
 
 TEXTS = ("Look serials up in equipment_machine.", "Bound every telemetry read by day_key.")

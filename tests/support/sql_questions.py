@@ -22,7 +22,7 @@ from lessons_loop.eval.shelf import Shelf
 from lessons_loop.eval.trials import Arm, Grade, trial_seed
 from lessons_loop.filter.embed import Purpose, fingerprint
 from lessons_loop.filter.models import Curated, Lesson
-from lessons_loop.promote.proving import LessonSet
+from lessons_loop.promote.proof.proving import LessonSet
 from lessons_loop.seeds.load import read_seeds, shipped_domains
 
 REFERENCES = Path(__file__).parent.parent / "fixtures/eval_questions/references.yaml"

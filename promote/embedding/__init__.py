@@ -1,0 +1,1 @@
+"""Embedders outside Open WebUI, and the vectors a store is made with."""

@@ -1,0 +1,1 @@
+"""What a candidate rests on: checked again from the excerpt alone."""

@@ -1,0 +1,1 @@
+"""What leaves a store for good: a user's or a chat's traces, old archived lessons."""

@@ -1,0 +1,1 @@
+"""Every decision as one line, chained by hashes; the journal; verifying both."""

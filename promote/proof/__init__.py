@@ -1,0 +1,1 @@
+"""Measured on held-out questions before it is written: a batch, or one lesson."""

@@ -1,0 +1,1 @@
+"""Who decides where rules leave it open: a person at a terminal, or a model."""

@@ -1,0 +1,1 @@
+"""One run of the gate, its report and register; previews, pauses, notices."""

@@ -1,0 +1,1 @@
+"""Where lessons live: folders or a server, their rows, locks, crashes and schema."""
