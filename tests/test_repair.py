@@ -81,6 +81,44 @@ def test_death_between_renames_is_finished(paths: StorePaths) -> None:
     assert len(read_candidates(located(paths.root), "sql").candidates) == 60
 
 
+def test_death_between_renames_is_finished_by_a_gate_too(paths: StorePaths) -> None:  # T-31
+    paths.staging.rename(paths.root / "staging.new")
+    with gate(paths.root) as session:  # it makes the folders that are missing
+        assert len(session.candidates()) == 60
+    assert repair_staging(paths).outcome == "sound" and not paths.staging_marker.exists()
+    assert len(read_candidates(located(paths.root), "sql").candidates) == 60
+
+
+def test_half_filled_draft_takes_no_ones_place(paths: StorePaths) -> None:
+    with gate(paths.root):
+        pass
+    shutil.copytree(paths.staging, paths.root / "staging.new")
+    (paths.root / "staging.rows").write_text("")
+    shutil.rmtree(paths.staging)
+    with gate(paths.root) as session:
+        assert session.candidates() == []
+    assert (paths.root / "staging.new").is_dir()
+
+
+def test_plugin_waits_while_a_repair_is_half_done(paths: StorePaths) -> None:
+    paths.staging_marker.unlink()
+    (paths.staging / "chroma.sqlite3").write_bytes(b"this is no database" * 100)
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from lessons_loop.filter.store import StorePaths\n"
+        "from lessons_loop.promote.store.repair import repair_staging\n"
+        "class Killed(type(Path())):\n"
+        "    def rename(self, target): super().rename(target); os.kill(os.getpid(), 9)\n"
+        "repair_staging(StorePaths(Killed(sys.argv[1])))\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(paths.root)], check=False)
+    assert not paths.staging.is_dir()
+    with pytest.raises(StoreDamaged, match="run `lessons repair`"):
+        stage(paths, [candidate()])
+    assert repair_staging(paths).outcome == "sound"
+    stage(paths, [candidate()])
+
+
 def test_hanging_reader_is_given_up(paths: StorePaths) -> None:
     report = repair_staging(paths, child_seconds=0.01)
     assert report.outcome == "emptied" and report.aside is not None

@@ -79,6 +79,7 @@ def repair_staging(
         if not paths.staging.is_dir() or not _child("check", paths.staging, child_seconds):
             report = RepairReport("sound", 0, None)
         else:
+            paths.staging_marker.touch()  # killed half way: no plugin fills a new folder meanwhile
             report = _rebuild(paths, child_seconds, now())
         paths.staging_marker.unlink(missing_ok=True)
     return report
@@ -86,9 +87,10 @@ def repair_staging(
 
 def clear_sound_marker(paths: StorePaths, wait_seconds: float) -> None:
     """Remove the crash marker when the folder proves sound; raise StoreDamaged when not."""
-    if not paths.staging_marker.exists():
+    if not (paths.staging_marker.exists() or _staging_draft(paths).exists()):
         return
     with file_errors(paths.staging), file_lock(paths.staging_lock, wait_seconds):
+        _finish_swap(paths)
         if not paths.staging_marker.exists():  # it was only an open session
             return
         if problem := _child("check", paths.staging, CHILD_SECONDS):
@@ -157,7 +159,7 @@ def _finish_gate_swap(paths: StorePaths) -> None:
 
 def _rebuild(paths: StorePaths, seconds: float, moment: datetime) -> RepairReport:
     aside = paths.root / f"staging.damaged-{stamp(moment)}"
-    fresh, dump = paths.root / "staging.new", paths.root / "staging.rows"
+    fresh, dump = _staging_draft(paths), _dumped(paths)
     for left in (fresh, *paths.root.glob("staging.copy-*")):  # of repairs that were killed
         shutil.rmtree(left, ignore_errors=True)
     problem = _child("dump", paths.staging, seconds, dump)
@@ -170,10 +172,20 @@ def _rebuild(paths: StorePaths, seconds: float, moment: datetime) -> RepairRepor
     return RepairReport("rebuilt", rows, aside)
 
 
+def _staging_draft(paths: StorePaths) -> Path:
+    return paths.root / "staging.new"
+
+
+def _dumped(paths: StorePaths) -> Path:
+    """Return the file of rows, which goes once the draft holds them all."""
+    return paths.root / "staging.rows"
+
+
 def _finish_swap(paths: StorePaths) -> None:
-    fresh = paths.root / "staging.new"
-    if fresh.is_dir() and not paths.staging.is_dir():  # died between the two renames
-        fresh.rename(paths.staging)
+    """Complete a repair that died between its two renames; a gate makes the folder anew."""
+    whole = (_staging_draft(paths) / DATABASE).exists() and not _dumped(paths).exists()
+    if whole and not (paths.staging / DATABASE).exists():
+        _staging_draft(paths).rename(paths.staging)
 
 
 def _fill(folder: Path, dump: Path) -> int:
