@@ -64,8 +64,16 @@ def read_exchange(
         shown=tuple(used.get("shown") or ()),
         at=utc_stamp(),
         internal=bool(meta.get("internal") or meta.get("automation_id")),
-        app=getattr(request, "app", None),
+        app=app_of(request),
     )
+
+
+def app_of(request: Any) -> Any:
+    """Return the server a request is for, None for one made without."""
+    try:
+        return getattr(request, "app", None)
+    except KeyError:  # Starlette looks it up in the request's scope
+        return None
 
 
 def private(exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> str | None:

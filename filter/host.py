@@ -18,7 +18,7 @@ from lessons_loop.filter.embed import (
     fingerprint_of,
     unit_rows,
 )
-from lessons_loop.filter.errors import EmbedError, ModelError, RerankError
+from lessons_loop.filter.errors import EmbedError, ModelError, RerankError, StoreError
 from lessons_loop.filter.llm import ChatReply, reply_from_completion
 from lessons_loop.filter.place import host_module
 from lessons_loop.filter.redact import mask
@@ -210,9 +210,12 @@ class HostAnswers:
         return await functions.get_function_valves_by_id(plugin) or {}
 
     async def own_valves(self, plugin: str, user: str) -> Mapping[str, Any]:
-        """Read them."""
+        """Read them; raise StoreError where they cannot be: nobody may count as willing then."""
         functions = host_module("open_webui.models.functions").Functions
-        return await functions.get_user_valves_by_id_and_user_id(plugin, user) or {}
+        own = await functions.get_user_valves_by_id_and_user_id(plugin, user)
+        if own is None:  # its own error is swallowed; a user without valves has an empty set
+            raise StoreError("a user's own valves cannot be read")
+        return dict(own)
 
 
 def outlet_message(message: Mapping[str, Any], text_of: Callable[[Any], str]) -> dict[str, Any]:

@@ -81,9 +81,11 @@ class Learner:
     def _queue(self, exchange: Exchange, valves: LessonsValves, plugin: str) -> None:
         noted = self._note(exchange, valves, plugin)
 
+        message = exchange.message
+
         def stand_back(outcome: Noted) -> None:
             if outcome is Noted.OURS:
-                self.underway.stand_back(exchange.message)
+                self.underway.stand_back(message)
             elif outcome is Noted.NOT:
                 self.count("lost:queue-full", valves)
 
@@ -99,7 +101,8 @@ class Learner:
         if not (plugin and exchange.chat and len(exchange.shown) == len(exchange.injected)):
             return self.underway.unnoted()
         domain = valves.domain_names()[0]
-        return self.underway.note(lambda: row_of(exchange, plugin, domain, self.reference))
+        named = exchange._replace(messages=(), app=None)  # it may wait long
+        return self.underway.note(lambda: row_of(named, plugin, domain, self.reference))
 
     async def _learn_noted(
         self, exchange: Exchange, valves: LessonsValves, noted: asyncio.Future[Noted]

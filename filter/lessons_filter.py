@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from lessons_loop.filter.alerts import Alerts, lessons_log
-from lessons_loop.filter.answer import CARRIER, read_exchange
+from lessons_loop.filter.answer import CARRIER, app_of, read_exchange
 from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.inject import block, has_block, inject, reference
 from lessons_loop.filter.learner import Learner
@@ -159,7 +159,7 @@ class Filter:
     def _runs_in(self, plugin: str, request: Any) -> None:
         """Remember the server and the function's id in it, for work beside the hooks."""
         self.plugin = plugin or self.plugin
-        self.app = getattr(request, "app", None) or self.app
+        self.app = app_of(request) or self.app
 
     async def _recalled(
         self,
@@ -179,7 +179,7 @@ class Filter:
         question = read_question(body["messages"], metadata)
         limits = limits_of(valves)
         chat = str((metadata or {}).get("chat_id") or "")
-        app = getattr(request, "app", None)
+        app = app_of(request)
         backend = self._ready(valves)
         async with asyncio.timeout(limits.seconds + 0.2):
             lessons = await backend.recaller.recall(question, app, limits, chat)

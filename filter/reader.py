@@ -40,6 +40,11 @@ class CuratedReader:
         self._first: asyncio.Task[bool] | None = None
         self._given_up: asyncio.Task[bool] | None = None
 
+    @property
+    def complete(self) -> bool:
+        """Say whether each domain was read: what is not there then is not in the store."""
+        return all(domain in self._shelves for domain in self.domains)
+
     async def first_load(self, seconds: float) -> Loaded | None:
         """Read the lessons once, shared by all chats that wait for it; only the first wait long.
 

@@ -21,6 +21,8 @@ from lessons_loop.filter.valves import LessonsUserValves, LessonsValves
 RESUMED_MOST = 20
 """Answers taken up at one look: the other workers are to have some, too."""
 RESUME_TROUBLE = "taking up unfinished answers"
+READ_TROUBLE = "reading unfinished answers"
+WAITS = "waits"
 
 
 class Resumption:
@@ -64,25 +66,32 @@ class Resumption:
         except Exception as error:  # another Open WebUI, its database in trouble
             lessons_log.debug("%s failed", RESUME_TROUBLE, exc_info=True)
             self.learner.alerts.warn(
-                RESUME_TROUBLE, f"{RESUME_TROUBLE} failed: {type(error).__name__}"
+                READ_TROUBLE, f"{RESUME_TROUBLE} failed: {type(error).__name__}"
             )
             self.learner.counts["lost:unreadable"] += 1
             self.learner.underway.close_later(answer.message)
             return
+        if found == WAITS:
+            self.learner.underway.stand_back(answer.message)
+            return
+        self.learner.alerts.clear(READ_TROUBLE)
         if isinstance(found, str):
             self.learner.counts[found] += 1
             await self.learner.underway.close(answer.message)
             return
         exchange, valves = found
         self.learner.count("resumed", valves)
-        if exchange.recalled:  # a repeat has the same id
-            await self.learner.note_usage(exchange)
+        if exchange.recalled:  # a repeat has the same id; beside, that it hinders no learning
+            self.learner.worker.spawn(lambda: self.learner.note_usage(exchange))
         await self.learner.learn(exchange, valves)
 
     async def _read_again(
         self, answer: UnfinishedAnswer, app: Any
     ) -> tuple[Exchange, LessonsValves] | str:
-        """Return what to learn from and the valves of today; else what to count."""
+        """Return what to learn from and the valves of today; else what to count, or WAITS."""
+        texts = self._texts(answer.keys_shown())
+        if texts is None and not self.reader.complete:
+            return WAITS
         stored = await self.source.valves(answer.plugin)
         if stored is None:
             return "skipped:off"
@@ -94,7 +103,6 @@ class Resumption:
             return "lost:deleted"
         if not self._same_people(answer, found):
             return "lost:other-user"
-        texts = self._texts(answer.keys_shown())
         if texts is None:
             return "lost:lessons-gone"
         exchange = exchange_of(answer, found, texts, app)

@@ -15,13 +15,15 @@ from functools import partial
 
 from lessons_loop.filter.alerts import Alerts
 from lessons_loop.filter.answer import Exchange
-from lessons_loop.filter.attempts import ATTEMPT_TROUBLE
 from lessons_loop.filter.errors import StoreError
 from lessons_loop.filter.text import scrub, shorten
 from lessons_loop.filter.unfinished import BEAT_SECONDS, Taken, Unfinished, UnfinishedAnswer
 from lessons_loop.filter.worker import in_daemon_thread
 
 FINISH_LIMIT = 40
+NOTES_MOST = 1_000
+"""Answers that wait to be noted at most: a disk that hangs must not fill the memory."""
+NOTE_TROUBLE = "noting answers under way"
 
 
 class Noted(Enum):
@@ -56,6 +58,8 @@ class Underway:
 
     def note(self, make: MakeRow) -> asyncio.Future[Noted]:
         """Note an answer soon; `make` is called in a thread. On the event loop."""
+        if len(self._fresh) >= NOTES_MOST:
+            return self.unnoted()
         future: asyncio.Future[Noted] = asyncio.get_running_loop().create_future()
         self._fresh.append((make, future))
         if ended(self._noting):
@@ -139,6 +143,7 @@ class Underway:
         except Exception as error:  # learned from all the same, as long as this worker lives
             self._warn(str(error) if isinstance(error, StoreError) else type(error).__name__)
             return [("", Noted.NOT)] * len(makers)
+        self.alerts.clear(NOTE_TROUBLE)
         return [(row.message, Noted.OURS if row.message in mine else Noted.BEFORE) for row in rows]
 
     def _keep(self, messages: set[str]) -> None:
@@ -176,10 +181,11 @@ class Underway:
         except StoreError as error:
             self._warn(str(error))
             return False
+        self.alerts.clear(NOTE_TROUBLE)
         return True
 
     def _warn(self, reason: str) -> None:
-        self.alerts.warn(ATTEMPT_TROUBLE, f"{reason}; each worker counts for itself")
+        self.alerts.warn(NOTE_TROUBLE, f"{reason}; what a killed worker had begun may be lost")
 
 
 def ended(task: asyncio.Task[None] | None) -> bool:

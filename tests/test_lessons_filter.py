@@ -12,6 +12,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.requests import Request as Bare
 
 from lessons_loop.filter.inject import BLOCK_OPEN
 from lessons_loop.filter.lessons_filter import CARRIER, Filter, limits_of
@@ -391,6 +392,17 @@ def test_no_shape_breaks_a_chat(tmp_path_factory, body, metadata, user):  # T-01
 
     asyncio.run(scene())
     assert body == before
+
+
+def test_request_without_a_server_breaks_no_chat(root, caplog):  # T-14
+    chat, bare = Chat(root), Bare({"type": "http", "headers": []})
+
+    async def scene():
+        for hook in (chat.filter.inlet, chat.filter.outlet):
+            assert isinstance(await hook(turns(ASKED), None, {}, bare), dict)
+
+    asyncio.run(scene())
+    assert "KeyError" not in caplog.text
 
 
 LOAD = """

@@ -18,7 +18,7 @@ from lessons_loop.filter.lessons_filter import CARRIER, Filter, tick
 from lessons_loop.filter.models import Candidate, Record
 from lessons_loop.filter.store import StorePaths, ensure_salt, staging_session
 from lessons_loop.filter.text import user_reference
-from lessons_loop.filter.unfinished import Signs, Unfinished
+from lessons_loop.filter.unfinished import Signs, Unfinished, UnfinishedAnswer
 from support.gate import HashEmbedder
 from support.llm_server import LlmServer, hangs, http_error
 from support.outlet import LESSON, model_reply, outlet_body
@@ -263,6 +263,42 @@ def test_chat_that_cannot_be_read_learns_nothing(lives, caplog):
     assert caplog.text.count("taking up unfinished answers failed: TypeError") == 1
 
 
+def test_chats_that_cannot_be_read_are_told_of_once(lives, caplog):
+    async def scene():
+        plugin = lives.worker()
+        lives.source.answer = None
+        for number in range(3):
+            row = UnfinishedAnswer(f"m{number}", "c", "lessons", "sql", "stop", "{}", "[]", *"urt")
+            Unfinished(lives.paths.root / "attempts.sqlite", "dead").note([row])
+            await tick(plugin)
+            assert await plugin.worker.settle(30) == 0
+        return plugin.backend.learner.counts
+
+    with caplog.at_level(logging.WARNING):
+        assert asyncio.run(scene())["lost:unreadable"] == 3
+    assert caplog.text.count("taking up unfinished answers failed: TypeError") == 1
+
+
+def test_use_that_cannot_be_noted_hinders_no_learning(lives):
+    metadata = given()
+    metadata[CARRIER]["keys"] = {"sql": ["no key " * 40]}
+    lives.die(outlet_body(), metadata=metadata)
+    counts = lives.live()
+    assert counts["resumed"] == 1 and len(lives.candidates()) == 1 and lives.left() == []
+
+
+def test_answer_waits_for_lessons_that_could_not_be_read(lives):  # T-13
+    put_published(lives.paths, shelf(), EMBEDDER)
+    published = lives.paths.published("sql")
+    sound = published.read_bytes()
+    lives.die(outlet_body(), metadata=given(GIVEN))
+    published.write_bytes(b"damaged")
+    assert lives.live()["resumed"] == 0
+    assert lives.left() == ["msg-1"] and len(lives.server.requests) == 1
+    published.write_bytes(sound)
+    assert lives.live()["resumed"] == 1 and len(lives.candidates()) == 1 and lives.left() == []
+
+
 def test_model_that_failed_as_the_server_ended_is_asked_again(tmp_path):
     with LlmServer([http_error(500), model_reply()]) as server:
         lives = Lives(tmp_path, server)
@@ -472,7 +508,25 @@ def test_unusable_register_warns_once_and_learns(tmp_path, caplog):
         lives.live(outlet_body(), outlet_body(message="msg-2"))
     assert len(lives.candidates()) == 2
     assert caplog.text.count("each worker counts for itself") == 1
-    assert len([r for r in caplog.records if "lessons" in r.name]) <= 2
+    told = [r.getMessage() for r in caplog.records if "lessons" in r.name]
+    assert len(told) == len(set(told)) <= 3  # counting, noting, taking up
+
+
+def test_unusable_salt_is_told_once(tmp_path, caplog):
+    (tmp_path / "salt").mkdir()
+    with LlmServer([model_reply()]) as server, caplog.at_level(logging.WARNING):
+        lives = Lives(tmp_path, server)
+
+        async def scene():
+            plugin = lives.worker()
+            for number in range(4):
+                body = outlet_body(message=f"m{number}")
+                await plugin.outlet(body, USER, {}, REQUEST, "lessons")
+                assert await plugin.worker.settle(30) == 0
+
+        asyncio.run(scene())
+    told = [one.getMessage() for one in caplog.records if "lessons" in one.name]
+    assert len(told) == len(set(told)) <= 2
 
 
 def test_locked_register_delays_no_outlet(tmp_path):  # T-05

@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: f9d250757f43282ad4ecbc6691708b976bba08929f39c9ec93123c14ba9c24ec
+source_digest: 64fa65f324d08ee14a377913a1b307d11f531349e401b52a8366e62033a7dd85
 """
 
 from __future__ import annotations
@@ -6585,6 +6585,11 @@ class CuratedReader:
         self._first: asyncio.Task[bool] | None = None
         self._given_up: asyncio.Task[bool] | None = None
 
+    @property
+    def complete(self) -> bool:
+        """Say whether each domain was read: what is not there then is not in the store."""
+        return all(domain in self._shelves for domain in self.domains)
+
     async def first_load(self, seconds: float) -> Loaded | None:
         """Read the lessons once, shared by all chats that wait for it; only the first wait long.
 
@@ -7394,9 +7399,12 @@ class HostAnswers:
         return await functions.get_function_valves_by_id(plugin) or {}
 
     async def own_valves(self, plugin: str, user: str) -> Mapping[str, Any]:
-        """Read them."""
+        """Read them; raise StoreError where they cannot be: nobody may count as willing then."""
         functions = host_module("open_webui.models.functions").Functions
-        return await functions.get_user_valves_by_id_and_user_id(plugin, user) or {}
+        own = await functions.get_user_valves_by_id_and_user_id(plugin, user)
+        if own is None:  # its own error is swallowed; a user without valves has an empty set
+            raise StoreError("a user's own valves cannot be read")
+        return dict(own)
 
 
 def outlet_message(message: Mapping[str, Any], text_of: Callable[[Any], str]) -> dict[str, Any]:
@@ -7755,8 +7763,16 @@ def read_exchange(
         shown=tuple(used.get("shown") or ()),
         at=utc_stamp(),
         internal=bool(meta.get("internal") or meta.get("automation_id")),
-        app=getattr(request, "app", None),
+        app=app_of(request),
     )
+
+
+def app_of(request: Any) -> Any:
+    """Return the server a request is for, None for one made without."""
+    try:
+        return getattr(request, "app", None)
+    except KeyError:  # Starlette looks it up in the request's scope
+        return None
 
 
 def private(exchange: Exchange, valves: LessonsValves, *, contribute: bool) -> str | None:
@@ -7995,6 +8011,9 @@ def floor_for(recall: RecallIndex, limits: Limits, vectors: Vectors | None) -> f
 
 
 FINISH_LIMIT = 40
+NOTES_MOST = 1_000
+"""Answers that wait to be noted at most: a disk that hangs must not fill the memory."""
+NOTE_TROUBLE = "noting answers under way"
 
 
 class Noted(Enum):
@@ -8029,6 +8048,8 @@ class Underway:
 
     def note(self, make: MakeRow) -> asyncio.Future[Noted]:
         """Note an answer soon; `make` is called in a thread. On the event loop."""
+        if len(self._fresh) >= NOTES_MOST:
+            return self.unnoted()
         future: asyncio.Future[Noted] = asyncio.get_running_loop().create_future()
         self._fresh.append((make, future))
         if ended(self._noting):
@@ -8112,6 +8133,7 @@ class Underway:
         except Exception as error:  # learned from all the same, as long as this worker lives
             self._warn(str(error) if isinstance(error, StoreError) else type(error).__name__)
             return [("", Noted.NOT)] * len(makers)
+        self.alerts.clear(NOTE_TROUBLE)
         return [(row.message, Noted.OURS if row.message in mine else Noted.BEFORE) for row in rows]
 
     def _keep(self, messages: set[str]) -> None:
@@ -8149,10 +8171,11 @@ class Underway:
         except StoreError as error:
             self._warn(str(error))
             return False
+        self.alerts.clear(NOTE_TROUBLE)
         return True
 
     def _warn(self, reason: str) -> None:
-        self.alerts.warn(ATTEMPT_TROUBLE, f"{reason}; each worker counts for itself")
+        self.alerts.warn(NOTE_TROUBLE, f"{reason}; what a killed worker had begun may be lost")
 
 
 def ended(task: asyncio.Task[None] | None) -> bool:
@@ -8231,9 +8254,11 @@ class Learner:
     def _queue(self, exchange: Exchange, valves: LessonsValves, plugin: str) -> None:
         noted = self._note(exchange, valves, plugin)
 
+        message = exchange.message
+
         def stand_back(outcome: Noted) -> None:
             if outcome is Noted.OURS:
-                self.underway.stand_back(exchange.message)
+                self.underway.stand_back(message)
             elif outcome is Noted.NOT:
                 self.count("lost:queue-full", valves)
 
@@ -8249,7 +8274,8 @@ class Learner:
         if not (plugin and exchange.chat and len(exchange.shown) == len(exchange.injected)):
             return self.underway.unnoted()
         domain = valves.domain_names()[0]
-        return self.underway.note(lambda: row_of(exchange, plugin, domain, self.reference))
+        named = exchange._replace(messages=(), app=None)  # it may wait long
+        return self.underway.note(lambda: row_of(named, plugin, domain, self.reference))
 
     async def _learn_noted(
         self, exchange: Exchange, valves: LessonsValves, noted: asyncio.Future[Noted]
@@ -8450,6 +8476,8 @@ def http_model(valves: LessonsValves, name: str, seconds: float) -> HttpModel:
 RESUMED_MOST = 20
 """Answers taken up at one look: the other workers are to have some, too."""
 RESUME_TROUBLE = "taking up unfinished answers"
+READ_TROUBLE = "reading unfinished answers"
+WAITS = "waits"
 
 
 class Resumption:
@@ -8493,25 +8521,32 @@ class Resumption:
         except Exception as error:  # another Open WebUI, its database in trouble
             lessons_log.debug("%s failed", RESUME_TROUBLE, exc_info=True)
             self.learner.alerts.warn(
-                RESUME_TROUBLE, f"{RESUME_TROUBLE} failed: {type(error).__name__}"
+                READ_TROUBLE, f"{RESUME_TROUBLE} failed: {type(error).__name__}"
             )
             self.learner.counts["lost:unreadable"] += 1
             self.learner.underway.close_later(answer.message)
             return
+        if found == WAITS:
+            self.learner.underway.stand_back(answer.message)
+            return
+        self.learner.alerts.clear(READ_TROUBLE)
         if isinstance(found, str):
             self.learner.counts[found] += 1
             await self.learner.underway.close(answer.message)
             return
         exchange, valves = found
         self.learner.count("resumed", valves)
-        if exchange.recalled:  # a repeat has the same id
-            await self.learner.note_usage(exchange)
+        if exchange.recalled:  # a repeat has the same id; beside, that it hinders no learning
+            self.learner.worker.spawn(lambda: self.learner.note_usage(exchange))
         await self.learner.learn(exchange, valves)
 
     async def _read_again(
         self, answer: UnfinishedAnswer, app: Any
     ) -> tuple[Exchange, LessonsValves] | str:
-        """Return what to learn from and the valves of today; else what to count."""
+        """Return what to learn from and the valves of today; else what to count, or WAITS."""
+        texts = self._texts(answer.keys_shown())
+        if texts is None and not self.reader.complete:
+            return WAITS
         stored = await self.source.valves(answer.plugin)
         if stored is None:
             return "skipped:off"
@@ -8523,7 +8558,6 @@ class Resumption:
             return "lost:deleted"
         if not self._same_people(answer, found):
             return "lost:other-user"
-        texts = self._texts(answer.keys_shown())
         if texts is None:
             return "lost:lessons-gone"
         exchange = exchange_of(answer, found, texts, app)
@@ -8693,7 +8727,7 @@ class Filter:
     def _runs_in(self, plugin: str, request: Any) -> None:
         """Remember the server and the function's id in it, for work beside the hooks."""
         self.plugin = plugin or self.plugin
-        self.app = getattr(request, "app", None) or self.app
+        self.app = app_of(request) or self.app
 
     async def _recalled(
         self,
@@ -8713,7 +8747,7 @@ class Filter:
         question = read_question(body["messages"], metadata)
         limits = limits_of(valves)
         chat = str((metadata or {}).get("chat_id") or "")
-        app = getattr(request, "app", None)
+        app = app_of(request)
         backend = self._ready(valves)
         async with asyncio.timeout(limits.seconds + 0.2):
             lessons = await backend.recaller.recall(question, app, limits, chat)
