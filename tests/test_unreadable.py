@@ -209,7 +209,6 @@ def test_copy_that_does_not_read_back_keeps_the_rows(root: Path) -> None:
     assert left(root) == {"old"}
 
 
-@on_folder
 def test_forgotten_are_in_no_copy(root: Path) -> None:
     with gate(root):
         pass
@@ -218,7 +217,9 @@ def test_forgotten_are_in_no_copy(root: Path) -> None:
     leave(root)
     whose = str(row.metadata["user_ref"])
     assert any(whose in json.dumps(copy) for copy in copies(root)) and len(mark(whose)) == 64
-    forget(settings(root), "user", ANNA)
+    told = forget(settings(root, dry_run=True), "user", ANNA)
+    assert (told.files, told.nothing, len(copies(root))) == (1, False, 1)
+    assert forget(settings(root), "user", ANNA).files == 1
     assert copies(root) == []
 
 

@@ -87,7 +87,7 @@ def _forget_lines(report: ForgetReport) -> list[str]:
         ("payload files", report.payloads),
         ("snapshots written anew", report.snapshots),
         ("recorded evaluations", report.evaluations),
-        ("spool files and drafts", report.files),
+        ("spool files, drafts and copies of unreadable rows", report.files),
         ("leftovers of crashes", report.wreckage),
     )
     lines = [f"{number:>7}  {name}" for name, number in rows if number]

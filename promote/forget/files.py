@@ -52,13 +52,20 @@ def forget_under_way(place: Located, needles: set[str]) -> int:
 def loose_files(place: Located, needles: set[str]) -> list[Path]:
     """Return files beside the store that name one of the references; raise StoreError.
 
-    Payloads no ledger line names any more, torn lines, drafts of runs that died, copies of
-    rows nobody can read: one that names them goes with its whole file.
+    Payloads no ledger line names any more, torn lines, drafts of runs that died.
     """
     state = place.state
     patterns = ["payloads/*.json", "payloads/.*.tmp", "ledger.torn-*", "journal.*", ".*.tmp"]
-    patterns += ["unreadable/*/*.jsonl", "unreadable/*/.*.tmp"]
     return _naming([file for pattern in patterns for file in state.glob(pattern)], needles)
+
+
+def copies_aside(place: Located, needles: set[str]) -> list[Path]:
+    """Return files of copied rows nobody can read that name a reference; each goes whole.
+
+    Raises StoreError.
+    """
+    folder = place.state / "unreadable"
+    return _naming([*folder.glob("*/*.jsonl"), *folder.glob("*/.*.tmp")], needles)
 
 
 def _naming(files: Iterable[Path], needles: set[str]) -> list[Path]:

@@ -25,6 +25,7 @@ from lessons_loop.promote.decide.effects import Checkpoint, no_checkpoint
 from lessons_loop.promote.entry import login_name
 from lessons_loop.promote.forget.evaluations import evaluations
 from lessons_loop.promote.forget.files import (
+    copies_aside,
     delete_payloads,
     forget_thumbs,
     forget_under_way,
@@ -67,7 +68,7 @@ class ForgetReport:
     evaluations: int = 0
     """Recorded evaluations that showed a model what is forgotten."""
     files: int = 0
-    """Spool files, drafts and torn lines."""
+    """Spool files, drafts, torn lines, copies of rows nobody can read."""
     wreckage: int = 0
     """Folders and files kept after crashes."""
     remains: str = ""
@@ -121,6 +122,7 @@ def forget(
             known = Forgotten([*known.stones, stone_of(whom, iso(now()), needles)])
         report.snapshots = clean_snapshots(place.state, known, dry_run=settings.dry_run)
         checkpoint("snapshots")
+        _forget_files(copies_aside(place, needles), report)
         if not settings.dry_run:  # what came meanwhile
             _forget_files(spool_files(place, needles), report)
             _forget_files(loose_files(place, needles), report)
