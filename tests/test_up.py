@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
+
+import pytest
 
 from lessons_loop.deploy.local.home import Home
 from lessons_loop.deploy.local.installation import Options, Running
 from lessons_loop.deploy.local.sources import LEXICAL, Embedding, Models, practice_models
 from lessons_loop.deploy.local.store import init_command
-from lessons_loop.deploy.local.up import fitted, welcome
+from lessons_loop.deploy.local.up import asked_to_stop, fitted, welcome
 from lessons_loop.deploy.webui.client import OpenWebUI
 from lessons_loop.deploy.webui.server import ServerSettings
 from support.shelf import put_published, shelf
@@ -51,3 +55,17 @@ def test_welcome_fits_the_terminal_and_commands_stay_whole(tmp_path: Path) -> No
     commands = [line for line in text.split("\n") if " --" in line or "source " in line]
     assert len(commands) == 3 and set(commands) <= set(lines)
     assert "".join(" ".join(lines).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize(("before", "stops"), [(signal.SIG_IGN, False), (signal.SIG_DFL, True)])
+def test_closed_terminal_stops_all_but_what_runs_under_nohup(
+    before: signal.Handlers, stops: bool
+) -> None:
+    earlier = signal.signal(signal.SIGHUP, before)
+    try:
+        with asked_to_stop() as stopped:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stopped.is_set() is stops
+        assert signal.getsignal(signal.SIGHUP) is before
+    finally:
+        signal.signal(signal.SIGHUP, earlier)

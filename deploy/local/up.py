@@ -56,7 +56,9 @@ def asked_to_stop() -> Iterator[threading.Event]:
     def ask(_number: int, _frame: FrameType | None) -> None:
         event.set()
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        numbers.append(signal.SIGHUP)
     earlier = [signal.signal(number, ask) for number in numbers]
     try:
         yield event
