@@ -17,6 +17,7 @@ from lessons_loop.filter.models import Record
 from lessons_loop.filter.store import STAGING_VECTOR, collection_names
 from lessons_loop.promote.clock import iso
 from lessons_loop.promote.decay.fold_rows import WAIT_DAYS
+from lessons_loop.promote.errors import LedgerBroken
 from lessons_loop.promote.forget.forget import forget
 from lessons_loop.promote.forget.forgotten import mark
 from lessons_loop.promote.gate import Mode
@@ -27,14 +28,15 @@ from lessons_loop.promote.session import open_gate
 from lessons_loop.promote.store.candidates import ROW_LIMIT, read_candidates
 from lessons_loop.promote.store.unreadable import (
     LATER_DAYS,
+    TOTAL_BYTES,
     Due,
     Unreadable,
     copy_of,
-    make_room,
     pages,
     read_seen,
     read_unreadable,
     set_aside_old,
+    too_old,
 )
 from support.commands import run_here
 from support.forgetting import ANNA, said
@@ -44,6 +46,7 @@ from support.gate import (
     gate,
     located,
     on_folder,
+    promotion,
     raw_client,
     settings,
     stage,
@@ -234,9 +237,41 @@ def test_huge_row_leaves_its_id(root: Path) -> None:
 def test_oldest_copies_make_room(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / f"{name}.jsonl").write_bytes(b"x" * 10)
-    assert make_room(tmp_path, 10, 40) == []
-    assert make_room(tmp_path, 25, 40) == ["a.jsonl", "b.jsonl"]
-    assert [file.name for file in tmp_path.iterdir()] == ["c.jsonl"]
+    first, second, third = sorted(tmp_path.iterdir())
+    assert too_old(third, 30) == []
+    assert too_old(third, 15) == [first, second]
+    assert too_old(first, 5) == [second, third]  # made after the clock was set back
+
+
+def test_older_copies_stay_until_rows_have_left(root: Path) -> None:
+    forge(root, {"old": at(-99)})
+    folder = root / "state" / "unreadable" / "sql"
+    folder.mkdir(parents=True)
+    with (folder / "earlier.jsonl").open("wb") as earlier:
+        earlier.truncate(TOTAL_BYTES)
+    dropped = []
+
+    def look(name: str) -> None:
+        if name == "staged":
+            dropped.append((folder / "earlier.jsonl").exists())
+
+    with open_gate(settings(root), now=lambda: NOW, checkpoint=look) as session:
+        assert set_aside_old(session, write=True) == 1
+        line = session.ledger.entries()[-1]
+    assert dropped == [True] and not (folder / "earlier.jsonl").exists()
+    assert line.reason.endswith("copied aside; 1 older file of such copies dropped")
+
+
+def test_run_that_may_decide_nothing_copies_nothing(root: Path) -> None:
+    forge(root, {"old": at(-99)})
+    with gate(root) as session:
+        session.apply(promotion(session, candidate()))
+    ledger = root / "state" / "ledger.jsonl"
+    first, *rest = ledger.read_bytes().splitlines(keepends=True)
+    ledger.write_bytes(first.replace(b"created", b"altered") + b"".join(rest))
+    with pytest.raises(LedgerBroken):
+        leave(root)
+    assert copies(root) == [] and left(root) == {"old"}
 
 
 def test_many_rows_become_several_files() -> None:

@@ -77,6 +77,8 @@ def set_aside_old(session: GateSession, *, write: bool) -> int:
     since = {row.mark: since_of(row, seen, now) for row in rows}
     due = [Due(row, since[row.mark]) for row in rows if is_due(row, since[row.mark], now)]
     if write:
+        if due:
+            session.prepare()  # a run that cannot decide anything copies nothing, week after week
         for number, page in enumerate(pages(due)):
             _take_out(session, folder / f"{stamp(now)}-{number:04d}.jsonl", page)
         gone = {one.row.mark for one in due}
@@ -177,30 +179,32 @@ def copy_of(one: Due) -> bytes:
 def _take_out(session: GateSession, path: Path, page: Sequence[tuple[str, bytes]]) -> None:
     content = b"".join(line for _, line in page)
     _made(path.parent)
-    dropped = make_room(path.parent, len(content))
     write_atomic(path, content)
     session.checkpoint("copied aside")
     with file_errors(path):
         if path.read_bytes() != content:
             raise StoreError(f"{path} is not what was written: the rows stay in staging")
     told = f"{many(len(page), 'row')} of staging that nobody can read copied aside"
-    payload: dict[str, object] = {"rows": len(page), "file": path.name, "dropped": dropped}
-    if dropped:
-        told += f"; {many(len(dropped), 'older file')} of such copies dropped"
+    old = too_old(path)
+    names = [file.name for file in old]
+    payload: dict[str, object] = {"rows": len(page), "file": path.name, "dropped": names}
+    if old:
+        told += f"; {many(len(old), 'older file')} of such copies dropped"
     ids = tuple(id_ for id_, _ in page)
     session.apply(Change(Action.PURGE, "", told, RULE, payload, staged=ids))
+    with file_errors(path.parent):
+        for file in old:
+            file.unlink(missing_ok=True)
 
 
-def make_room(folder: Path, size: int, most: int = TOTAL_BYTES) -> list[str]:
-    """Drop the oldest files of copies until `size` more fit in; return their names."""
-    dropped = []
-    with file_errors(folder):
-        files = sorted(folder.glob("*.jsonl"))
-        total = size + sum(file.stat().st_size for file in files)
-        for file in files:
-            if total <= most:
-                break
-            total -= file.stat().st_size
-            file.unlink()
-            dropped.append(file.name)
-    return dropped
+def too_old(newest: Path, most: int = TOTAL_BYTES) -> list[Path]:
+    """Return the oldest of the other files of copies, those that have no room beside it."""
+    with file_errors(newest.parent):
+        sizes = {file: file.stat().st_size for file in sorted(newest.parent.glob("*.jsonl"))}
+    excess = sum(sizes.values()) - most
+    old = []
+    for file in sizes:
+        if excess > 0 and file != newest:  # which is not the last where the clock was set back
+            excess -= sizes[file]
+            old.append(file)
+    return old
