@@ -224,16 +224,16 @@ class Learner:
         self.underway.close_now(exchange.message)  # at once: a kill here would ask twice
 
     def _origin(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin | None:
-        made: list[Origin] = []
-        self._spooled(lambda: made.append(self._named(exchange, valves, model)))
-        return made[0] if made else None
-
-    def _named(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin:
+        try:
+            chat, user = self.reference(exchange.chat), self.reference(exchange.user)
+        except StoreError as error:
+            self._lose(error)
+            return None
         return Origin(
             domain=valves.domain_names()[0],
             message_ref=digest("message", exchange.message),
-            chat_ref=self.reference(exchange.chat),
-            user_ref=self.reference(exchange.user),
+            chat_ref=chat,
+            user_ref=user,
             at=exchange.at,
             model=model,
         )
@@ -272,8 +272,11 @@ class Learner:
             append()
             self.alerts.clear("the spool")
         except StoreError as error:
-            self.counts["lost:spool"] += 1
-            self.alerts.warn("the spool", f"{error}; nothing is learned meanwhile")
+            self._lose(error)
+
+    def _lose(self, error: StoreError) -> None:
+        self.counts["lost:spool"] += 1
+        self.alerts.warn("the spool", f"{error}; nothing is learned meanwhile")
 
     def count(self, name: str, valves: LessonsValves, number: int = 1) -> None:
         """Count what became of an answer."""

@@ -125,13 +125,19 @@ class Unfinished:
         return mine
 
     def _note(self, found: sqlite3.Connection, answer: UnfinishedAnswer, since: float) -> bool:
+        query = "select shown from unfinished where message = ?"
+        if before := found.execute(query, (answer.message,)).fetchone():
+            shown = [*json.loads(before[0]), *answer.keys_shown()]  # more where it was continued
+            query = "update unfinished set shown = ? where message = ?"
+            found.execute(query, (json.dumps([*dict.fromkeys(shown)]), answer.message))
+            return False
         tried = "select 1 from attempts where message = ?"
         if found.execute(tried, (digest("attempt", answer.message),)).fetchone():
             return False
         marks = ", ".join("?" * (len(answer) + 5))
         values = (*answer, since, self.owner, self._beat, 0, 0)
-        done = found.execute(f"insert or ignore into unfinished values ({marks})", values)
-        return done.rowcount == 1
+        found.execute(f"insert into unfinished values ({marks})", values)
+        return True
 
     def holds(self, message: str) -> bool:
         """Say whether an answer is still this worker's: not taken by another, not forgotten."""

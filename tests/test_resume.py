@@ -206,6 +206,22 @@ def test_given_lesson_confirms_itself_no_more_later(lives, used):  # T-13
     assert lives.candidates() == []
 
 
+def test_lesson_given_to_a_continued_answer_confirms_itself_no_more(lives):  # T-13
+    same = shelved(LESSON["text"], LESSON["trigger"])
+    put_published(lives.paths, [GIVEN, same], EMBEDDER)
+    lives.die(outlet_body(), metadata=given(GIVEN))
+
+    async def continued():
+        plugin = lives.worker()
+        await plugin.outlet(outlet_body(), USER, given(same), REQUEST, "lessons")
+        assert await plugin.worker.settle(30) == 0
+
+    asyncio.run(continued())
+    counts = lives.live()
+    assert counts["resumed"] == 1 and counts["dropped:recalled"] == 1
+    assert lives.candidates() == []
+
+
 def deleted(source):
     source.gone.add("msg-1")
 
@@ -512,8 +528,17 @@ def test_unusable_register_warns_once_and_learns(tmp_path, caplog):
     assert len(told) == len(set(told)) <= 3  # counting, noting, taking up
 
 
-def test_unusable_salt_is_told_once(tmp_path, caplog):
-    (tmp_path / "salt").mkdir()
+def no_salt(root):
+    (root / "salt").mkdir()
+
+
+def no_spool(root):
+    (root / "spool").write_text("a file where the folder should be")
+
+
+@pytest.mark.parametrize("break_it", [no_salt, no_spool])
+def test_unusable_part_of_the_store_is_told_once(tmp_path, caplog, break_it):
+    break_it(tmp_path)
     with LlmServer([model_reply()]) as server, caplog.at_level(logging.WARNING):
         lives = Lives(tmp_path, server)
 

@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 64fa65f324d08ee14a377913a1b307d11f531349e401b52a8366e62033a7dd85
+source_digest: ec1ea62a64e4e813f18b1a92492916cff341e14189ce21b13fe2bf55a1bc5e36
 """
 
 from __future__ import annotations
@@ -7097,13 +7097,19 @@ class Unfinished:
         return mine
 
     def _note(self, found: sqlite3.Connection, answer: UnfinishedAnswer, since: float) -> bool:
+        query = "select shown from unfinished where message = ?"
+        if before := found.execute(query, (answer.message,)).fetchone():
+            shown = [*json.loads(before[0]), *answer.keys_shown()]  # more where it was continued
+            query = "update unfinished set shown = ? where message = ?"
+            found.execute(query, (json.dumps([*dict.fromkeys(shown)]), answer.message))
+            return False
         tried = "select 1 from attempts where message = ?"
         if found.execute(tried, (digest("attempt", answer.message),)).fetchone():
             return False
         marks = ", ".join("?" * (len(answer) + 5))
         values = (*answer, since, self.owner, self._beat, 0, 0)
-        done = found.execute(f"insert or ignore into unfinished values ({marks})", values)
-        return done.rowcount == 1
+        found.execute(f"insert into unfinished values ({marks})", values)
+        return True
 
     def holds(self, message: str) -> bool:
         """Say whether an answer is still this worker's: not taken by another, not forgotten."""
@@ -8397,16 +8403,16 @@ class Learner:
         self.underway.close_now(exchange.message)  # at once: a kill here would ask twice
 
     def _origin(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin | None:
-        made: list[Origin] = []
-        self._spooled(lambda: made.append(self._named(exchange, valves, model)))
-        return made[0] if made else None
-
-    def _named(self, exchange: Exchange, valves: LessonsValves, model: str) -> Origin:
+        try:
+            chat, user = self.reference(exchange.chat), self.reference(exchange.user)
+        except StoreError as error:
+            self._lose(error)
+            return None
         return Origin(
             domain=valves.domain_names()[0],
             message_ref=digest("message", exchange.message),
-            chat_ref=self.reference(exchange.chat),
-            user_ref=self.reference(exchange.user),
+            chat_ref=chat,
+            user_ref=user,
             at=exchange.at,
             model=model,
         )
@@ -8445,8 +8451,11 @@ class Learner:
             append()
             self.alerts.clear("the spool")
         except StoreError as error:
-            self.counts["lost:spool"] += 1
-            self.alerts.warn("the spool", f"{error}; nothing is learned meanwhile")
+            self._lose(error)
+
+    def _lose(self, error: StoreError) -> None:
+        self.counts["lost:spool"] += 1
+        self.alerts.warn("the spool", f"{error}; nothing is learned meanwhile")
 
     def count(self, name: str, valves: LessonsValves, number: int = 1) -> None:
         """Count what became of an answer."""
