@@ -131,9 +131,9 @@ class Learner:
         self._draining = True
         try:
             await self._append_tally()
-            await in_daemon_thread(lambda: self.spool.drain(most=DRAIN_MOST))
-            self.alerts.clear("staging")
-            self._pause.end()
+            if await in_daemon_thread(lambda: self.spool.drained(DRAIN_MOST)):
+                self.alerts.clear("staging")
+                self._pause.end()
         except StoreError as error:
             if isinstance(error, StoreUnreachable):
                 self._pause.lengthen()

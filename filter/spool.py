@@ -129,6 +129,10 @@ class Spool:
             refuse_stuck(lock, oldest)
         return 0
 
+    def drained(self, most: int) -> bool:
+        """Drain; say whether that is known to work: not where another worker is still at it."""
+        return self.drain(most=most) > 0 or not self.waiting()
+
     def _drain(self, seconds: float, most: int | None) -> int:
         moved, refused = 0, dict[str, StoreError]()
         try:

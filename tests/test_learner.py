@@ -229,6 +229,20 @@ def test_worker_that_hangs_is_warned_of_once(tmp_path, server, caplog):
     assert learner.spool.waiting() == 0 and len(loop.usages()) == 1
 
 
+def test_worker_that_waits_for_another_says_nothing_works_again(tmp_path, server):
+    loop = Loop(tmp_path, server)
+    loop.run(outlet_body())
+    usage = Usage(keys=("k",), message_ref="m", at="2026-11-02T08:00:00Z").to_record()
+    write_spooled(loop.paths.spool, "sql-lessons-events", usage)
+    learner = loop.filter.backend.learner
+    learner.alerts.warn("staging", "the server does not answer")
+    with file_lock(spool_lock(loop.paths), 1):
+        asyncio.run(learner.drain())
+    assert "staging" in learner.alerts.active
+    asyncio.run(learner.drain())
+    assert "staging" not in learner.alerts.active and len(loop.usages()) == 1
+
+
 def test_learning_switched_off_leaves_no_tally(tmp_path, server):
     loop = Loop(tmp_path, server, distill_enabled=False)
     loop.run(outlet_body())
