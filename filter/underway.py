@@ -90,7 +90,10 @@ class Underway:
     async def close(self, message: str) -> None:
         """Remove an answer: it was learned from, or there is a reason not to."""
         if message in self.ours:
-            await in_daemon_thread(partial(self.close_now, message))
+            try:
+                await in_daemon_thread(partial(self.close_now, message))
+            except RuntimeError:  # no thread to be had
+                self.close_later(message)
 
     def close_now(self, message: str) -> None:
         """Do so in this thread; where it fails it is done with a later sign of life."""

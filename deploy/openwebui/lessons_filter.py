@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: ec1ea62a64e4e813f18b1a92492916cff341e14189ce21b13fe2bf55a1bc5e36
+source_digest: 33733103ccc91bc3f74ca38ebc2d623dbec3a93c5226cc2b44e27075d3569dcb
 """
 
 from __future__ import annotations
@@ -5360,6 +5360,10 @@ class Spool:
             refuse_stuck(lock, oldest)
         return 0
 
+    def drained(self, most: int) -> bool:
+        """Drain; say whether that is known to work: not where another worker is still at it."""
+        return self.drain(most=most) > 0 or not self.waiting()
+
     def _drain(self, seconds: float, most: int | None) -> int:
         moved, refused = 0, dict[str, StoreError]()
         try:
@@ -8086,7 +8090,10 @@ class Underway:
     async def close(self, message: str) -> None:
         """Remove an answer: it was learned from, or there is a reason not to."""
         if message in self.ours:
-            await in_daemon_thread(partial(self.close_now, message))
+            try:
+                await in_daemon_thread(partial(self.close_now, message))
+            except RuntimeError:  # no thread to be had
+                self.close_later(message)
 
     def close_now(self, message: str) -> None:
         """Do so in this thread; where it fails it is done with a later sign of life."""
@@ -8310,9 +8317,9 @@ class Learner:
         self._draining = True
         try:
             await self._append_tally()
-            await in_daemon_thread(lambda: self.spool.drain(most=DRAIN_MOST))
-            self.alerts.clear("staging")
-            self._pause.end()
+            if await in_daemon_thread(lambda: self.spool.drained(DRAIN_MOST)):
+                self.alerts.clear("staging")
+                self._pause.end()
         except StoreError as error:
             if isinstance(error, StoreUnreachable):
                 self._pause.lengthen()
