@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Notes thumbs on answers, so that the gate can tell which curated lessons help.
-source_digest: 1bf820f0ec9fa9bf730b1890f4e1feac73d25079912d7b3842fc8a52494c4277
+source_digest: 70de405e6c89018e1f35a427cd72d5e56b76fd2b2eb56da8c4ea2e9b75af342c
 """
 
 from __future__ import annotations
@@ -2268,6 +2268,10 @@ class Spool:
         if oldest is not None and oldest == oldest_spooled(self.paths.spool):
             refuse_stuck(lock, oldest)
         return 0
+
+    def drained(self, most: int) -> bool:
+        """Drain; say whether that is known to work: not where another worker is still at it."""
+        return self.drain(most=most) > 0 or not self.waiting()
 
     def _drain(self, seconds: float, most: int | None) -> int:
         moved, refused = 0, dict[str, StoreError]()
