@@ -205,3 +205,10 @@ def test_copies_of_killed_repairs_are_cleared(paths: StorePaths) -> None:
         file.write_bytes(b"torn")
     assert repair_staging(paths, child_seconds=20).outcome == "rebuilt"
     assert not list(paths.root.glob("staging.copy-*"))
+
+
+@pytest.mark.parametrize("name", ["chromadb", "numpy", "tempfile"])
+def test_code_in_the_store_folder_is_not_run(paths: StorePaths, name: str) -> None:
+    found = paths.root / "run"  # the plugin may write into this folder
+    (paths.root / f"{name}.py").write_text(f"open({str(found)!r}, 'w')\n")
+    assert repair_staging(paths).outcome == "sound" and not found.exists()

@@ -27,7 +27,8 @@ def run_child(module: str, verb: str, paths: Sequence[Path], folder: Path, secon
 
     `folder` is where it works: elsewhere chromadb would read the current folder's `.env`.
     """
-    command = [sys.executable, "-m", f"lessons_loop.promote.store.{module}", verb, str(seconds)]
+    name = f"lessons_loop.promote.store.{module}"
+    command = [sys.executable, "-P", "-m", name, verb, str(seconds)]  # no code of that folder
     try:
         with _lifeline() as stdin:
             done = subprocess.run(
