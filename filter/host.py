@@ -5,6 +5,7 @@ Covered: Open WebUI 0.12.4. A changed name is one EmbedError or ModelError.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -154,6 +155,11 @@ async def ask_host_model(
         answer = await complete(
             detached_request(app), form, user, bypass_filter=True, bypass_system_prompt=True
         )
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():  # the server ends, or the time is over
+            raise
+        raise ModelError(f"model {model} gave up: a part of its own was cancelled") from None
     except Exception as error:  # unknown model, provider down, another Open WebUI
         reason = discreet(error, [message["content"] for message in messages[1:]])
         raise ModelError(f"model {model} could not be asked: {reason}") from None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from lessons_loop.filter.errors import ModelError
+from lessons_loop.filter.host import ask_host_model
 from lessons_loop.filter.place import store_folder, store_setting
 
 
@@ -55,3 +59,43 @@ def test_wish_that_cannot_be_read_is_no_consent(tmp_path):  # T-45
         timeout=120,
     )
     assert told.stdout.splitlines()[-1] == "refused a user's own valves cannot be read"
+
+
+async def nobody(_identity):
+    return None
+
+
+async def gives_up(*_, **__):
+    own = asyncio.create_task(asyncio.sleep(60))
+    own.cancel()
+    await own
+
+
+async def thinks(*_, **__):
+    await asyncio.sleep(60)
+
+
+def asked(monkeypatch, model):
+    """Return the question to a model of Open WebUI's own that does this."""
+    users = SimpleNamespace(Users=SimpleNamespace(get_user_by_id=nobody))
+    parts = {"main": None, "models.users": users}
+    parts["utils.chat"] = SimpleNamespace(generate_chat_completion=model)
+    for name, part in parts.items():
+        monkeypatch.setitem(sys.modules, f"open_webui.{name}", part)
+    return ask_host_model(None, "m", "user-1", [{"role": "user", "content": "what?"}])
+
+
+def test_model_that_cancels_its_own_work_has_failed(monkeypatch):  # T-25
+    with pytest.raises(ModelError, match="m gave up"):
+        asyncio.run(asked(monkeypatch, gives_up))
+
+
+def test_question_the_server_cancels_is_cancelled(monkeypatch):
+    async def scene():
+        task = asyncio.create_task(asked(monkeypatch, thinks))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(scene())

@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 33733103ccc91bc3f74ca38ebc2d623dbec3a93c5226cc2b44e27075d3569dcb
+source_digest: 1f4e50f96d6deae34eed0caba25cd7a6cd37e6f37fb442cb1e256cf7f011115c
 """
 
 from __future__ import annotations
@@ -7353,6 +7353,11 @@ async def ask_host_model(
         answer = await complete(
             detached_request(app), form, user, bypass_filter=True, bypass_system_prompt=True
         )
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():  # the server ends, or the time is over
+            raise
+        raise ModelError(f"model {model} gave up: a part of its own was cancelled") from None
     except Exception as error:  # unknown model, provider down, another Open WebUI
         reason = discreet(error, [message["content"] for message in messages[1:]])
         raise ModelError(f"model {model} could not be asked: {reason}") from None
