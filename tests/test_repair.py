@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lessons_loop.filter.errors import StoreDamaged, StoreLocked
+from lessons_loop.filter.errors import StoreDamaged, StoreError, StoreLocked
 from lessons_loop.filter.events import Usage
 from lessons_loop.filter.store import StorePaths, file_lock
 from lessons_loop.promote.store.candidates import read_candidates, read_events
@@ -212,3 +212,18 @@ def test_code_in_the_store_folder_is_not_run(paths: StorePaths, name: str) -> No
     found = paths.root / "run"  # the plugin may write into this folder
     (paths.root / f"{name}.py").write_text(f"open({str(found)!r}, 'w')\n")
     assert repair_staging(paths).outcome == "sound" and not found.exists()
+
+
+@pytest.mark.parametrize("line", ["CHROMA_SERVER_HTTP_PORT=abc\n", "IS_PERSISTENT=maybe\n"])
+def test_settings_in_the_store_folder_are_no_damage(paths: StorePaths, line: str) -> None:
+    (paths.root / ".env").write_text(line)
+    assert repair_staging(paths).outcome == "sound"
+
+
+def test_environment_chromadb_refuses_is_no_damage(
+    paths: StorePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHROMA_SERVER_HTTP_PORT", "abc")
+    with pytest.raises(StoreError, match=r"refuses CHROMA_SERVER_HTTP_PORT .* unset it"):
+        repair_staging(paths)
+    assert paths.staging.is_dir() and not list(paths.root.glob("staging.damaged-*"))

@@ -15,17 +15,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lessons_loop.filter.errors import LessonsError
+from lessons_loop.filter.errors import LessonsError, StoreError
 from lessons_loop.filter.store import first_line
+from lessons_loop.promote.store.chroma import load_chroma
 
 ORPHAN_SECONDS = 5.0
 """How long a run waits for the folder: the child of a killed one needs a moment to end."""
+UNLOADED = 3
+"""Exit code where chromadb does not load: that says nothing of the folder."""
 
 
 def run_child(module: str, verb: str, paths: Sequence[Path], folder: Path, seconds: float) -> str:
-    """Run one verb of a module of the gate's; return "" or what went wrong; raise OSError.
+    """Run one verb of a module of the gate's in `folder`; return "" or what went wrong.
 
-    `folder` is where it works: elsewhere chromadb would read the current folder's `.env`.
+    Raises OSError, and StoreError where chromadb does not load.
     """
     name = f"lessons_loop.promote.store.{module}"
     command = [sys.executable, "-P", "-m", name, verb, str(seconds)]  # no code of that folder
@@ -45,6 +48,8 @@ def run_child(module: str, verb: str, paths: Sequence[Path], folder: Path, secon
     if done.returncode == 0:
         return ""
     last = (done.stderr.strip().splitlines() or [""])[-1]
+    if done.returncode == UNLOADED:
+        raise StoreError(last[:200])
     return last[:200] or f"the reader died with code {done.returncode}"
 
 
@@ -52,6 +57,11 @@ def child_main(verbs: Mapping[str, Callable[..., None]], argv: Sequence[str]) ->
     """Carry out `VERB SECONDS PATH...`; the last line on stderr says what went wrong."""
     verb, seconds, *paths = argv
     _end_with_parent(float(seconds))
+    try:
+        load_chroma()  # without the `.env` of a folder the plugin may write into
+    except StoreError as error:
+        print(error, file=sys.stderr)
+        return UNLOADED
     try:
         verbs[verb](*map(Path, paths))
     except LessonsError as error:
