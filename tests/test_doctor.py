@@ -28,7 +28,7 @@ from lessons_loop.deploy.doctor.models import (
     same_model_finding,
 )
 from lessons_loop.deploy.doctor.ratings import RatingFacts
-from lessons_loop.deploy.doctor.store import STATUS, run_finding, spool_finding
+from lessons_loop.deploy.doctor.store import STATUS, read_status_child, run_finding, spool_finding
 from lessons_loop.deploy.webui.plugin_file import RATING_ID, front_matter, plugin_source
 from lessons_loop.filter.embed import fingerprint
 from lessons_loop.filter.store import StorePaths, file_lock
@@ -126,6 +126,15 @@ def test_child_that_nobody_waits_for_ends_by_itself(store: Path) -> None:
     with file_lock(StorePaths(store).staging_lock, 1):
         done = subprocess.run(waits, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "Timeout" in done.stderr
+
+
+def test_code_in_the_current_folder_is_not_run(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(store)  # the plugin may write into it
+    (store / "tempfile.py").write_text(f"open({str(store / 'run')!r}, 'w')\n")
+    assert read_status_child(str(store), None, ["sql"])["domains"]
+    assert not (store / "run").exists()
 
 
 def test_gate_at_work_is_no_problem(store: Path) -> None:

@@ -109,7 +109,8 @@ def read_status_child(
     """
     if is_server(store):
         store = parse_server(store).url  # every user of the machine sees a child's words
-    command = [sys.executable, "-c", STATUS, str(seconds + 1), "status", "--check", "--json"]
+    command = [sys.executable, "-P", "-c", STATUS, str(seconds + 1)]  # no code of this folder
+    command += ["status", "--check", "--json"]
     command += ["--store", store, "--domain", ",".join(domains)]
     command += ["--state-dir", str(state)] if state else []
     try:
