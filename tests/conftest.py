@@ -57,6 +57,8 @@ settings.load_profile("busy")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts so what it puts in the background; children would inherit a dead Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # `nohup` likewise
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 if ON_BUNDLE:
     for bundled in BUNDLES:

@@ -265,7 +265,7 @@ def test_big_store_loads_without_freezing_the_loop(store_url):
     prepare(parse_server(store_url), "sql")
     many = [shelved(f"Use table t{n} for topic {n}.", f"topic {n}") for n in range(3000)]
     put_curated(store_url, many, HashEmbedder(384))
-    gaps = []
+    gaps, seconds = [], []
 
     async def play(chat):
         async def ticker():
@@ -276,10 +276,13 @@ def test_big_store_loads_without_freezing_the_loop(store_url):
                 last = time.monotonic()
 
         watching = asyncio.create_task(ticker())
+        began = time.monotonic()
         await chat.ask("hello")
         await chat.tick()
+        seconds.append(time.monotonic() - began)
         watching.cancel()
         return len(chat.filter.backend.reader.loaded.recall.keys)
 
     assert scene(Chat(store_url, recall_timeout_ms=30_000), play) == 3000
-    assert max(gaps) < 1.0, f"{1000 * max(gaps):.0f} ms"
+    # A frozen loop stands still for as long as the loading takes; a busy machine makes both longer.
+    assert max(gaps) < max(1.0, seconds[0] / 3), f"{max(gaps):.2f} of {seconds[0]:.2f} s"
