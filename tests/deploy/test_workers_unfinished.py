@@ -21,6 +21,8 @@ def workers(three_workers: Workers) -> Iterator[Workers]:
     """Three workers with the shipped plugin and its usual valves, the plugin at work in each."""
     three_workers.restore()
     three_workers.all_told(three_workers.newest()[1])
+    # What workers killed by earlier tests were about to learn is taken up first.
+    assert eventually(lambda: not rows_under_way(three_workers), TAKEN_UP_SECONDS)
     yield three_workers
     three_workers.pace(0.0)
 

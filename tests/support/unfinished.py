@@ -51,5 +51,7 @@ def rows_under_way(workers: Workers) -> list[tuple[Any, ...]]:
     """Return message, owner, takes and tries of each answer under way."""
     register = workers.stack.settings.data / "lessons" / "attempts.sqlite"
     with closing(sqlite3.connect(register, timeout=10)) as found:
+        if not found.execute("select 1 from sqlite_master where name = 'unfinished'").fetchone():
+            return []
         query = "select message, owner, takes, tries from unfinished order by since"
         return found.execute(query).fetchall()
