@@ -188,8 +188,8 @@ def enumerated_ports() -> Iterator[tuple[str, int]]:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of the parts: this one's, one thread for numbers."""
-    return {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    """Return the environment of the parts: one thread for numbers, memory as openwebui.env.yaml."""
+    return {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
 
 
 def command_line(pid: int) -> bytes:

@@ -76,7 +76,8 @@ class MemoryWatch:
         seen = [look.megabytes for look in self.looks if began <= look.at <= ended]
         if not seen:
             return {}
-        there = set.intersection(*map(set, seen))
+        before = [look.megabytes for look in self.looks if look.at < began][-1:]
+        there = set.intersection(*map(set, [*before, *seen]))  # one just started is no growth
         return {
             pid: mean(look[pid] for look in seen[-EDGE:]) - mean(look[pid] for look in seen[:EDGE])
             for pid in sorted(there)
