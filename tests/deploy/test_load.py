@@ -49,7 +49,7 @@ def test_recall_and_staging_come_back_by_themselves(rows: list[Row]) -> None:
 
 
 def test_memory_of_workers_stays_flat(rows: list[Row]) -> None:
-    """One burst may leave a worker with up to 26 MB (seen); what is wanted is told by bench-load."""
+    """One burst may leave a worker with up to 26 MB (seen): bench-load tells what is wanted."""
     for row in named(rows, "worker grew, with it"):
         grown = sorted(map(float, re.findall(r"[-+][\d.]+", row.reached)))
         assert len(grown) >= 2 and grown[-1] <= 2 * GROWTH_MOST_MB, row
