@@ -109,8 +109,7 @@ class Spool:
     def waiting(self) -> int:
         """Return how many records wait for staging."""
         try:
-            with os.scandir(self.paths.spool) as found:  # counted at each append: 5,000 in 2 ms
-                return sum(entry.name.endswith(".json") for entry in found)
+            return len(spooled_names(self.paths.spool))
         except FileNotFoundError:
             return 0
 
@@ -201,8 +200,7 @@ def spool_lock(paths: StorePaths) -> Path:
 def oldest_spooled(folder: Path) -> Path | None:
     """Return the file that waits longest, None without one."""
     try:
-        with os.scandir(folder) as found:
-            names = [entry.name for entry in found if entry.name.endswith(".json")]
+        names = spooled_names(folder)
     except OSError:
         return None
     return folder / min(names) if names else None
@@ -217,6 +215,12 @@ def refuse_stuck(lock: Path, oldest: Path) -> None:
                 f"{lock} is held by another worker and a record waits for {minutes:.0f} minutes: "
                 "where that lasts, end the worker that hangs"
             )
+
+
+def spooled_names(folder: Path) -> list[str]:
+    """Return the names of the waiting files in no order; raise OSError."""
+    with os.scandir(folder) as found:  # at each append: 5,000 in 2 ms
+        return [entry.name for entry in found if entry.name.endswith(".json")]
 
 
 def spooled(folder: Path) -> Iterator[Path]:

@@ -3,4 +3,4 @@
 from lessons_loop.deploy.bench.table import main
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -92,9 +92,7 @@ def outcome_after_kills(
             began = time.monotonic()
             killed = _until_done(command, trial, report.seconds, chance)
             report.kills += killed
-            if (
-                not killed
-            ):  # a calm run that was slow by chance would put most moments behind the end
+            if not killed:  # a calm run slow by chance would put most moments behind the end
                 report.seconds = min(report.seconds, time.monotonic() - began)
             if found := differences(wanted, end_state(trial, domain)):
                 report.differences.append(f"trial {report.trials}, {killed} kill(s): {found}")

@@ -1,6 +1,7 @@
 """`make bench-load`: fifty open chats on three workers, with and without the plugin, and faults.
 
-    python -m lessons_loop.deploy.bench.load [--seconds 180] [--users 50] [--without] [--json FILE]
+    python -m lessons_loop.deploy.bench.load [--seconds 180] [--users 50] [--think 8]
+                                             [--without] [--json FILE]
 
 Open WebUI with three workers, Chroma behind the policy proxy, a model that streams at a fixed
 pace and embeds in 10 ms, all on this machine. Each question is asked twice by the same person, on
@@ -184,7 +185,7 @@ def measured_rows(plan: Plan) -> list[Row]:
     stages.note(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the start")
     with tempfile.TemporaryDirectory() as folder, load_stack(Path(folder), stages) as stack:
         found = asyncio.run(run_load(stack, stages, plan))
-        return rows_of(found, stack) if plan.plugin else memory_rows(found)
+        return rows_of(found, stack) if plan.plugin else memory_rows(found, "still without it")
 
 
 def main() -> int:

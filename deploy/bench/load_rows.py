@@ -116,7 +116,7 @@ def back_row(name: str, seconds: float) -> Row:
     return Row(name, f"{seconds:.1f} s", f"<= {RECOVERY_MOST_S:.0f} s", holds)
 
 
-def memory_rows(found: Measured) -> list[Row]:
+def memory_rows(found: Measured, arm: str = "with it") -> list[Row]:
     """Return how the workers grew: without the plugin, with it, while Chroma and nginx were away.
 
     Told apart, without a limit: another version of the plugin is compiled beside the old one, and
@@ -127,8 +127,8 @@ def memory_rows(found: Measured) -> list[Row]:
     killed = next(fault for fault in found.faults if fault.pid)
     spans = (
         ("a worker grew, without the plugin", alone.began, alone.ended, 0.0),
-        ("a worker grew, with it", with_it.began, with_it.ended, GROWTH_MOST_MB),
-        ("a worker grew, with it, first faults too", with_it.began, replaced.began, GROWTH_MOST_MB),
+        (f"a worker grew, {arm}", with_it.began, with_it.ended, GROWTH_MOST_MB),
+        (f"a worker grew, {arm}, first faults too", with_it.began, replaced.began, GROWTH_MOST_MB),
         ("a worker grew with a new plugin", replaced.began, replaced.ended, 0.0),
         ("a worker that is left grew", killed.began, found.watch.looks[-1].at, 0.0),
     )

@@ -193,7 +193,3 @@ def main() -> int:
     if args.json:
         Path(args.json).write_text(as_json(figures) + "\n", "utf-8")
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 1f4e50f96d6deae34eed0caba25cd7a6cd37e6f37fb442cb1e256cf7f011115c
+source_digest: 1af5c5fed396dd8c35c59cef101fb189cb5aca847e775df50b45009d866d1b19
 """
 
 from __future__ import annotations
@@ -5340,8 +5340,7 @@ class Spool:
     def waiting(self) -> int:
         """Return how many records wait for staging."""
         try:
-            with os.scandir(self.paths.spool) as found:  # counted at each append: 5,000 in 2 ms
-                return sum(entry.name.endswith(".json") for entry in found)
+            return len(spooled_names(self.paths.spool))
         except FileNotFoundError:
             return 0
 
@@ -5432,8 +5431,7 @@ def spool_lock(paths: StorePaths) -> Path:
 def oldest_spooled(folder: Path) -> Path | None:
     """Return the file that waits longest, None without one."""
     try:
-        with os.scandir(folder) as found:
-            names = [entry.name for entry in found if entry.name.endswith(".json")]
+        names = spooled_names(folder)
     except OSError:
         return None
     return folder / min(names) if names else None
@@ -5448,6 +5446,12 @@ def refuse_stuck(lock: Path, oldest: Path) -> None:
                 f"{lock} is held by another worker and a record waits for {minutes:.0f} minutes: "
                 "where that lasts, end the worker that hangs"
             )
+
+
+def spooled_names(folder: Path) -> list[str]:
+    """Return the names of the waiting files in no order; raise OSError."""
+    with os.scandir(folder) as found:  # at each append: 5,000 in 2 ms
+        return [entry.name for entry in found if entry.name.endswith(".json")]
 
 
 def spooled(folder: Path) -> Iterator[Path]:

@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Notes thumbs on answers, so that the gate can tell which curated lessons help.
-source_digest: 70de405e6c89018e1f35a427cd72d5e56b76fd2b2eb56da8c4ea2e9b75af342c
+source_digest: f0b85c587d2ae1dd2a18f5b379ddc4b360a31fe70db52dab68c17aff9ebd9142
 """
 
 from __future__ import annotations
@@ -2249,8 +2249,7 @@ class Spool:
     def waiting(self) -> int:
         """Return how many records wait for staging."""
         try:
-            with os.scandir(self.paths.spool) as found:  # counted at each append: 5,000 in 2 ms
-                return sum(entry.name.endswith(".json") for entry in found)
+            return len(spooled_names(self.paths.spool))
         except FileNotFoundError:
             return 0
 
@@ -2341,8 +2340,7 @@ def spool_lock(paths: StorePaths) -> Path:
 def oldest_spooled(folder: Path) -> Path | None:
     """Return the file that waits longest, None without one."""
     try:
-        with os.scandir(folder) as found:
-            names = [entry.name for entry in found if entry.name.endswith(".json")]
+        names = spooled_names(folder)
     except OSError:
         return None
     return folder / min(names) if names else None
@@ -2357,6 +2355,12 @@ def refuse_stuck(lock: Path, oldest: Path) -> None:
                 f"{lock} is held by another worker and a record waits for {minutes:.0f} minutes: "
                 "where that lasts, end the worker that hangs"
             )
+
+
+def spooled_names(folder: Path) -> list[str]:
+    """Return the names of the waiting files in no order; raise OSError."""
+    with os.scandir(folder) as found:  # at each append: 5,000 in 2 ms
+        return [entry.name for entry in found if entry.name.endswith(".json")]
 
 
 def spooled(folder: Path) -> Iterator[Path]:

@@ -17,6 +17,7 @@ from lessons_loop.filter.errors import LessonsError, StoreError
 from lessons_loop.filter.store import StorePaths, ensure_salt
 from lessons_loop.promote.forget.forgotten import USER
 from lessons_loop.promote.state import Located
+from lessons_loop.promote.store.chroma import DATABASE
 from lessons_loop.promote.store.rows import chroma_errors
 from lessons_loop.promote.store.server_place import ServerStore
 
@@ -65,7 +66,7 @@ def domains_with_traces(place: Located) -> list[str]:
                 names.update(found.name for found in client.list_collections())
     else:
         folders = (place.paths.gate, place.paths.staging)
-        names = {name for folder in folders for name in _collections(folder / "chroma.sqlite3")}
+        names = {name for folder in folders for name in _collections(folder / DATABASE)}
     found = (_COLLECTION.fullmatch(name) for name in names)
     return sorted({match[1] for match in found if match})
 

@@ -17,6 +17,8 @@ from pydantic import ValidationError
 
 from lessons_loop.filter.errors import StoreError
 
+DATABASE = "chroma.sqlite3"
+"""What an embedded Chroma keeps a folder's texts in."""
 M_ARENA_MAX = -8
 """Of glibc's malloc.h."""
 

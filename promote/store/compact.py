@@ -22,10 +22,10 @@ from lessons_loop.filter.errors import StoreDamaged, StoreError
 from lessons_loop.filter.store import first_line, refuse_locked_database
 from lessons_loop.promote.files import file_errors, private_folder, sync_folder
 from lessons_loop.promote.store.child import ORPHAN_SECONDS, run_child
+from lessons_loop.promote.store.chroma import DATABASE
 from lessons_loop.promote.store.rows import unpack
 
 CHILD_SECONDS = 600.0
-DATABASE = "chroma.sqlite3"
 
 
 def compact(folder: Path) -> bool:

@@ -18,7 +18,7 @@ from lessons_loop.filter.store import (
 )
 from lessons_loop.promote.files import file_errors, private_folder, public_folder
 from lessons_loop.promote.store.child import ORPHAN_SECONDS
-from lessons_loop.promote.store.chroma import load_chroma
+from lessons_loop.promote.store.chroma import DATABASE, load_chroma
 from lessons_loop.promote.store.lock import gate_lock
 from lessons_loop.promote.store.repair import clear_sound_marker, gate_marker, refuse_torn_gate
 
@@ -129,7 +129,7 @@ class FolderStore:
 def embedded_gate(paths: StorePaths) -> Iterator[ClientAPI]:
     """Open the gate's Chroma folder; the caller holds the gate's lock."""
     load_chroma()
-    refuse_locked_database(paths.gate / "chroma.sqlite3", ORPHAN_SECONDS)
+    refuse_locked_database(paths.gate / DATABASE, ORPHAN_SECONDS)
     refuse_torn_gate(paths)
     with crash_marker(gate_marker(paths)):
         client = open_embedded(paths.gate)

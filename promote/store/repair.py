@@ -26,12 +26,12 @@ from lessons_loop.filter.store import (
 from lessons_loop.promote.clock import stamp, utc_now
 from lessons_loop.promote.files import file_errors
 from lessons_loop.promote.store.child import run_child
+from lessons_loop.promote.store.chroma import DATABASE
 from lessons_loop.promote.store.lock import gate_lock
 from lessons_loop.promote.store.staging_made import make_staging
 
 CHILD_SECONDS = 60.0
 """A torn index may also hang its reader for ever."""
-DATABASE = "chroma.sqlite3"
 
 
 class RepairReport(NamedTuple):
@@ -75,7 +75,7 @@ def repair_staging(
     Raises StoreLocked while somebody uses it.
     """
     with file_errors(paths.staging), file_lock(paths.staging_lock, wait_seconds):
-        _finish_swap(paths)
+        _finish_staging_swap(paths)
         if not paths.staging.is_dir() or not _child("check", paths.staging, child_seconds):
             report = RepairReport("sound", 0, None)
         else:
@@ -90,7 +90,7 @@ def clear_sound_marker(paths: StorePaths, wait_seconds: float) -> None:
     if not (paths.staging_marker.exists() or _staging_draft(paths).exists()):
         return
     with file_errors(paths.staging), file_lock(paths.staging_lock, wait_seconds):
-        _finish_swap(paths)
+        _finish_staging_swap(paths)
         if not paths.staging_marker.exists():  # it was only an open session
             return
         if problem := _child("check", paths.staging, CHILD_SECONDS):
@@ -152,9 +152,13 @@ def _gate_draft(paths: StorePaths) -> Path:
 
 
 def _finish_gate_swap(paths: StorePaths) -> None:
+    _finish_swap(_gate_draft(paths), paths.gate)
+
+
+def _finish_swap(draft: Path, folder: Path) -> None:
     """Complete a repair that died between its two renames; the folder may be made anew since."""
-    if (_gate_draft(paths) / DATABASE).exists() and not (paths.gate / DATABASE).exists():
-        _gate_draft(paths).rename(paths.gate)
+    if (draft / DATABASE).exists() and not (folder / DATABASE).exists():
+        draft.rename(folder)
 
 
 def _rebuild(paths: StorePaths, seconds: float, moment: datetime) -> RepairReport:
@@ -181,11 +185,9 @@ def _dumped(paths: StorePaths) -> Path:
     return paths.root / "staging.rows"
 
 
-def _finish_swap(paths: StorePaths) -> None:
-    """Complete a repair that died between its two renames; a gate makes the folder anew."""
-    whole = (_staging_draft(paths) / DATABASE).exists() and not _dumped(paths).exists()
-    if whole and not (paths.staging / DATABASE).exists():
-        _staging_draft(paths).rename(paths.staging)
+def _finish_staging_swap(paths: StorePaths) -> None:
+    if not _dumped(paths).exists():  # else the draft is half filled
+        _finish_swap(_staging_draft(paths), paths.staging)
 
 
 def _fill(folder: Path, dump: Path) -> int:

@@ -27,6 +27,7 @@ from lessons_loop.filter.models import Metadata, Record
 from lessons_loop.filter.schema import refuse_newer
 from lessons_loop.filter.server import transport_reason
 from lessons_loop.filter.store import first_line
+from lessons_loop.promote.by_weight import by_weight
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -255,18 +256,8 @@ def write_rows(collection: Any, rows: Sequence[Row], dropped: Mapping[str, set[s
         _read_back(collection, batch)
 
 
-def _batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    batch: list[Row] = []
-    size = 0
-    for row in rows:
-        weight = len(row.model_dump_json())
-        if batch and (len(batch) >= WRITE_BATCH or size + weight > WRITE_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(row)
-        size += weight
-    if batch:
-        yield batch
+def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    return by_weight(rows, lambda row: len(row.model_dump_json()), WRITE_BYTES, WRITE_BATCH)
 
 
 def _fields(rows: Sequence[Row], dropped: Mapping[str, set[str]]) -> dict[str, Any]:

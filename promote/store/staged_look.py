@@ -19,6 +19,7 @@ from lessons_loop.filter.errors import LessonsError, StoreError
 from lessons_loop.filter.server_session import BoundedSession
 from lessons_loop.filter.store import collection_names, first_line
 from lessons_loop.promote.clock import parse_iso
+from lessons_loop.promote.store.chroma import DATABASE
 from lessons_loop.promote.store.places import FolderStore, LessonStore
 from lessons_loop.promote.store.server_place import ServerStore
 
@@ -69,7 +70,7 @@ def look_at_staging(store: LessonStore, domain: str) -> Look:
 
 def look_in_folder(staging: Path, domain: str) -> Look:
     """Ask Chroma's own file, read-only: takes no lock that a plugin would wait for."""
-    database = staging / "chroma.sqlite3"
+    database = staging / DATABASE
     if not database.is_file():
         return Look()
     names = collection_names(domain)

@@ -24,6 +24,7 @@ from lessons_loop.filter.errors import InvalidLesson, StoreError
 from lessons_loop.filter.models import Candidate, Evidence, Lesson, Record
 from lessons_loop.filter.store import collection_names, first_line
 from lessons_loop.filter.text import digest, shorten
+from lessons_loop.promote.by_weight import by_weight
 from lessons_loop.promote.clock import iso, parse_iso, stamp
 from lessons_loop.promote.counting import many
 from lessons_loop.promote.decay.fold_rows import AHEAD, WAIT_DAYS
@@ -149,17 +150,8 @@ def _made(folder: Path) -> None:
 
 def pages(due: Sequence[Due], most: int = FILE_BYTES) -> Iterator[list[tuple[str, bytes]]]:
     """Yield ids with their copies, of about `most` bytes at a time."""
-    page: list[tuple[str, bytes]] = []
-    size = 0
-    for one in due:
-        line = copy_of(one)
-        if page and size + len(line) > most:
-            yield page
-            page, size = [], 0
-        page.append((one.row.record.id, line))
-        size += len(line)
-    if page:
-        yield page
+    copies = ((one.row.record.id, copy_of(one)) for one in due)
+    return by_weight(copies, lambda copied: len(copied[1]), most)
 
 
 def copy_of(one: Due) -> bytes:
