@@ -3,7 +3,8 @@
     python -m lessons_loop.deploy.bench --only proxy
 
 Covered: a look, a count, a page of 100 rows, 50 rows added; each pair in one run, the
-order changing, so that a busy machine hits both. Not covered: a network between the parts.
+order changing, so that a busy machine hits both, and slowly enough for the proxy not to pace
+them. Not covered: a network between the parts.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ PAGE = 100
 BATCH = 50
 SHARED = Path("/dev/shm")
 """In main memory: a disk's spread (20 to 270 ms for an add on a busy one) hides what is sought."""
+APART = 0.01
+"""Seconds between pairs: above 200 calls a second the proxy paces its client, 5 ms a call."""
 Call = Callable[[], Any]
 
 
@@ -66,6 +69,7 @@ def in_turns(one: Call, other: Call, runs: int) -> tuple[list[float], list[float
     for _ in range(5):
         one(), other()  # connections, and the proxy's first look-up of the id
     for turn in range(runs):
+        time.sleep(APART)
         for which in (0, 1) if turn % 2 else (1, 0):
             started = time.perf_counter()
             (one, other)[which]()
