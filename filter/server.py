@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
@@ -207,6 +208,18 @@ def forget_systems(systems: Iterable[Any]) -> None:
 
 def plain_settings(address: ServerAddress) -> Settings:
     """Return Chroma's settings for an address, without environment and `.env`."""
+    return _plain_class()(
+        chroma_api_impl="chromadb.api.fastapi.FastAPI",
+        chroma_server_host=address.base,  # only a whole URL may carry a prefix
+        chroma_server_http_port=address.port,
+        chroma_server_ssl_enabled=address.ssl,
+        chroma_server_ssl_verify=False,  # of sessions that are replaced unused; ours verifies
+        anonymized_telemetry=False,
+    )
+
+
+@cache  # a class of pydantic's costs more than a connection
+def _plain_class() -> type[Settings]:
     from chromadb.config import Settings
 
     class PlainSettings(Settings):
@@ -216,13 +229,7 @@ def plain_settings(address: ServerAddress) -> Settings:
         def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[Any, ...]:
             return (sources["init_settings"],)
 
-    return PlainSettings(
-        chroma_api_impl="chromadb.api.fastapi.FastAPI",
-        chroma_server_host=address.base,  # only a whole URL may carry a prefix
-        chroma_server_http_port=address.port,
-        chroma_server_ssl_enabled=address.ssl,
-        anonymized_telemetry=False,
-    )
+    return PlainSettings
 
 
 def use_session(server: Any, session: BoundedSession) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import shutil
 import socket
+import ssl
 import string
 import subprocess
 import sys
@@ -26,6 +28,7 @@ from lessons_loop.filter.server import (
     server_errors,
     server_token,
 )
+from support.certificates import make_certificate
 from support.chroma_server import ChromaServer, prepare
 from support.relay import Relay, Spoilt
 
@@ -306,6 +309,44 @@ def test_tls_trouble_is_one_line():
         with pytest.raises(StoreUnreachable, match=r"(?i)^lesson store https[^\n]*ssl[^\n]*$"):
             open_server(address, "curated")
         thread.join()
+
+
+def test_only_trusted_certificates_are_talked_to(store_url, chroma_server, tmp_path, monkeypatch):
+    prepare(parse_server(store_url), "sql")
+    own, other = (make_certificate(tmp_path / f"{name}.pem") for name in ("own", "other"))
+    trusted = tmp_path / "trusted.pem"
+
+    def opened():
+        try:
+            with contextlib.closing(open_server(address, "curated", token=TOKEN)) as client:
+                return client.get_collection("sql-lessons", embedding_function=None).count()
+        except StoreUnreachable as error:
+            return str(error)
+
+    with Relay(chroma_server.base, certificate=own) as relay:
+        address = parse_server(store_url.replace(chroma_server.base, relay.base))
+        found = [opened()]
+        monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+        for bundle in (own, other, own):  # a mounted file is replaced while the server runs
+            shutil.copy(bundle, trusted)
+            found.append(opened())
+    assert "certificate" in found[0] and "certificate" in found[2]
+    assert found[1] == found[3] == 0
+    assert {call.token for call in relay.calls} == {f"Bearer {TOKEN}"} and len(relay.calls) == 10
+
+
+def test_certificates_are_read_once(store_url):  # 0.7 MB each, kept until Python looks for circles
+    def kept():
+        made = [one for one in gc.get_objects() if isinstance(one, ssl.SSLContext)]
+        return [context for context in made if context.get_ca_certs()]
+
+    prepare(parse_server(store_url), "sql")
+    with pytest.raises(StoreUnreachable):
+        open_server(ServerAddress("127.0.0.1", free_port()), "curated")
+    before = kept()
+    for _ in range(3):
+        open_server(parse_server(store_url), "curated").close()
+    assert [one for one in kept() if not any(one is known for known in before)] == []
 
 
 def test_panics_are_translated_and_interrupts_are_not():

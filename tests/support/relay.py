@@ -8,10 +8,13 @@ assert relay.refused == []
 from __future__ import annotations
 
 import re
+import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -54,18 +57,25 @@ class Relay:
         spoil: Spoiler | None = None,
         delay: float = 0.0,
         prefix: str = "",
+        certificate: Path | None = None,
     ) -> None:
-        self.prefix = prefix
+        self.prefix, self.scheme = prefix, "https" if certificate else "http"
         self.target, self.allow, self.spoil, self.delay = target, allow, spoil, delay
         self.calls: list[Call] = []
         self.refused: list[Call] = []
         self._server = _Server(("127.0.0.1", 0), _handler(self))
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 
     @property
     def base(self) -> str:
         """Return its address."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}{self.prefix}"
+        return f"{self.scheme}://127.0.0.1:{self._server.server_address[1]}{self.prefix}"
 
     def answer(self, call: Call, query: str, body: bytes) -> Spoilt:
         """Return what the client gets."""
@@ -103,6 +113,11 @@ class Relay:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128  # of five, a burst of fifty waits a second for its second packet
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Leave out a client that did not like our certificate."""
+        if not isinstance(sys.exception(), ssl.SSLError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 def _handler(relay: Relay) -> type[BaseHTTPRequestHandler]:
