@@ -155,33 +155,43 @@ def check_heartbeat(session: BoundedSession, address: ServerAddress) -> None:
 
 def _client(address: ServerAddress, database: str, session: BoundedSession) -> ClientAPI:
     """Build Chroma's client on our session; its own has no limit, not even while it is built."""
+    client: ClientAPI = _client_class()(address, database, session)
+    return client
+
+
+@cache  # a class made for each client would outlive it until Python looks for circles
+def _client_class() -> Any:
     from chromadb.api.client import Client
     from chromadb.auth import UserIdentity
 
     class BoundedClient(Client):
         """Works through our session from its first request on."""
 
+        def __init__(self, address: ServerAddress, database: str, session: BoundedSession) -> None:
+            self._address, self._session = address, session
+            super().__init__(address.tenant, database, plain_settings(address))
+
         def get_user_identity(self) -> UserIdentity:
-            use_session(self._server, session)
+            use_session(self._server, self._session)
             return UserIdentity(user_id="")
 
         def _validate_tenant_database(self, tenant: str, database: str) -> None:
             admin: Any = self._admin_client
-            use_session(admin._server, session)  # it has a server of its own
+            use_session(admin._server, self._session)  # it has a server of its own
             try:
                 self._admin_client.get_tenant(name=tenant)
                 self._admin_client.get_database(name=database, tenant=tenant)
             except Exception as error:
                 forget_systems(systems_of(self, admin))
-                tell_missing(error, f"database {database}", address)
+                tell_missing(error, f"database {database}", self._address)
 
         def close(self) -> None:
-            session.close()
+            self._session.close()
             systems = systems_of(self, self._admin_client)
             super().close()
             forget_systems(systems)
 
-    return BoundedClient(tenant=address.tenant, database=database, settings=plain_settings(address))
+    return BoundedClient
 
 
 def systems_of(*clients: Any) -> list[Any]:
