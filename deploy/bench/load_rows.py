@@ -26,8 +26,10 @@ from lessons_loop.deploy.bench.load_watch import MemoryWatch
 from lessons_loop.filter.server import open_server, parse_server
 from lessons_loop.filter.store import collection_names
 
-SETTLE_SECONDS = 40.0
+SETTLE_SECONDS = 120.0
 """Longest time for what is under way at the end to arrive in staging."""
+QUIET_SECONDS = 15.0
+"""With nothing waiting and nothing new for so long (the timer's ten and more) nothing comes."""
 
 
 class Stretch(NamedTuple):
@@ -160,10 +162,15 @@ def staging_rows(found: Measured, stack: LoadStack) -> list[Row]:
 def settled(stack: LoadStack, name: str, wanted: int) -> int:
     """Return how many rows a staging collection has once nothing more comes."""
     client: Any = open_server(parse_server(stack.url("chroma")), "staging")
-    deadline = time.monotonic() + SETTLE_SECONDS
+    spool = stack.settings.data / "lessons" / "spool"
+    began = moved = time.monotonic()
+    known = 0
     with closing(client):
         while True:
             there = int(client.get_collection(name, embedding_function=None).count())
-            if there >= wanted or time.monotonic() > deadline:
+            now = time.monotonic()
+            if there > known or any(spool.glob("*.json")):
+                known, moved = there, now
+            if there >= wanted or now > min(moved + QUIET_SECONDS, began + SETTLE_SECONDS):
                 return there
             time.sleep(1.0)

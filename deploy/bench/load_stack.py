@@ -52,10 +52,14 @@ SERVE_SECONDS = 400.0
 """Four processes load Open WebUI: 60 s on two idle cores, several minutes on busy ones."""
 LAUNCH = (
     "import functools, uvicorn; "
-    "uvicorn.run = functools.partial(uvicorn.run, timeout_worker_healthcheck=90); "
+    "uvicorn.run = functools.partial(uvicorn.run, timeout_worker_healthcheck=90, "
+    "timeout_keep_alive=75); "
     "from open_webui import app; app()"
 )
-"""uvicorn kills a worker that is silent for 5 s; on busy cores that one is still being loaded."""
+"""uvicorn kills a worker that is silent for 5 s; on busy cores that one is still being loaded.
+
+And it ends a connection after 5 idle seconds: a client that was one worker's would be another's.
+"""
 LOOKS = {"chroma": "/api/v2/heartbeat", "proxy": "/healthz", "provider": "/v1/models"}
 CURATED = 60
 """Lessons in the store."""
@@ -166,7 +170,7 @@ class LoadStack:
             return None
 
     def each_worker(self, seconds: float = READY_SECONDS) -> dict[int, OpenWebUI]:
-        """Return a client per worker; its connection ends after five idle seconds.
+        """Return a client per worker, each on a connection of its own.
 
         Raises StartError when not all workers could be reached in time.
         """

@@ -22,7 +22,7 @@ from lessons_loop.deploy.bench.load_provider import PROVEN
 from lessons_loop.deploy.bench.load_stack import WITH, WITHOUT
 
 TURNS = 4
-CHAT_SECONDS = 60.0
+CHAT_SECONDS = 120.0
 """After which a chat has failed."""
 _TOLD = re.compile(r"lessons=(\S*) worker=(\d+)")
 CHATTER = ("Write me a poem about rain.", "Good morning!", "Translate 'window' into Danish.")

@@ -13,12 +13,12 @@ from playwright.sync_api import Browser
 from lessons_loop.promote.store.initialise import initialise
 from lessons_loop.seeds.load import load_seeds, read_seeds, shipped_domains
 from support.browser import Screen, chromium
-from support.openwebui import PLUGIN, Server
+from support.openwebui import PATIENT, PLUGIN, Server
 from support.provider import Provider
 from support.teaching import TOOL, TOOL_ID
 
 BUNDLE = Path(__file__).parents[2] / "deploy" / "openwebui" / "lessons_filter.py"
-VALVES: dict[str, object] = {"domains": "sql", "top_k": 1, "min_similarity": "0.3"}
+VALVES: dict[str, object] = {**PATIENT, "domains": "sql", "top_k": 1, "min_similarity": "0.3"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,6 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.browser)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(600))  # busy cores load Open WebUI for minutes
 
 
 @pytest.fixture(scope="session")

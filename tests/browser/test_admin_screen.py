@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from playwright.sync_api import Locator, expect
 from lessons_loop.filter.inject import BLOCK_OPEN
 from lessons_loop.filter.lessons_filter import Filter
 from support.browser import PHONE, WIDE, Screen, customise, row_of
-from support.openwebui import PLUGIN, Server, eventually
+from support.openwebui import PATIENT, PLUGIN, Server
+from support.processes import soon
 from support.provider import lessons_in, system_text
 from support.teaching import COUNT, TOOL_ID, distil_widgets
 
@@ -105,7 +107,8 @@ def test_pasted_file_works_without_any_other_step(bare: Server, window: Windows)
     (body,) = bare.provider.received(QUESTION)
     assert BLOCK_OPEN not in system_text(body)
     logged = bare.log[mark:]
-    assert "ERROR" not in logged and "Traceback" not in logged and "WARNING" not in logged
+    bad = re.findall(r".*(?:ERROR|Traceback|WARNING).*", logged)
+    assert [line for line in bad if "is slow" not in line] == []  # a busy machine may be
     assert logged.count("none yet, chats go on without") == 1
 
 
@@ -123,7 +126,7 @@ def test_learning_switched_on_in_the_settings(bare: Server, window: Windows) -> 
     ann = window("ann")
     ann.ask(COUNT, TOOL_ID)
     ann.shot("chat-that-proves-something")
-    staged = eventually(lambda: bare.staged(), 60)
+    staged = soon(bare.staged)
     assert "widget_ledger" in staged[0].lesson.text
 
 
@@ -156,7 +159,7 @@ def control(row: Locator, field: dict[str, object]) -> Locator:
 
 
 def test_changed_setting_persists_and_takes_effect(taught: Server, window: Windows) -> None:
-    valves = {"domains": "sql", "min_similarity": "0.2", "top_k": 1}
+    valves = PATIENT | {"domains": "sql", "min_similarity": "0.2", "top_k": 1}
     taught.admin.set_valves("functions", PLUGIN, valves)
     admin, ann = window("admin"), window("ann")
     ann.ask(QUESTION).require_lessons(1)

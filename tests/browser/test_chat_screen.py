@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 from lessons_loop.filter.inject import BLOCK_OPEN, reference
 from lessons_loop.filter.published import read_published
 from support.browser import PHONE, Screen, customise, row_of
-from support.openwebui import PLUGIN, Server
+from support.openwebui import PATIENT, PLUGIN, Server
 from support.provider import lessons_in, system_text
 
 QUESTION = "Which work orders does the machine named by its serial number SN-004711 have?"
@@ -79,7 +79,8 @@ def test_lessons_stay_with_the_answer_after_a_reload(taught: Server, window: Win
 
 
 def test_several_lessons_are_told_in_one_line(taught: Server, window: Windows) -> None:
-    taught.admin.set_valves("functions", PLUGIN, {"domains": "sql", "min_similarity": "0.2"})
+    valves = PATIENT | {"domains": "sql", "min_similarity": "0.2"}
+    taught.admin.set_valves("functions", PLUGIN, valves)
     ben = window("ben")
     answer = ben.ask(QUESTION)
     (body,) = taught.provider.received(QUESTION)

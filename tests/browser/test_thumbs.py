@@ -7,7 +7,8 @@ from collections.abc import Callable
 from lessons_loop.filter.inject import reference
 from lessons_loop.filter.text import digest
 from support.browser import Screen
-from support.openwebui import Server, eventually
+from support.openwebui import Server
+from support.processes import soon
 
 QUESTION = "Which work orders does the machine named by its serial number SN-004711 have?"
 Windows = Callable[[str], Screen]
@@ -15,7 +16,7 @@ Windows = Callable[[str], Screen]
 
 def outcomes(server: Server, message: str, number: int) -> list[tuple[str, str]]:
     """Wait for that many ratings of an answer; return outcome and reason of each."""
-    rows = eventually(lambda: len(found := server.ratings(message)) >= number and found)
+    rows = soon(lambda: len(found := server.ratings(message)) >= number and found)
     return [(row.outcome, row.reason) for row in rows]
 
 
@@ -31,7 +32,7 @@ def test_clicked_thumbs_become_ratings(taught: Server, window: Windows) -> None:
     assert outcomes(taught, message, 2)[1] == ("down", "")
     ann.page.get_by_role("button", name="Too verbose").click()
     own = digest("message", message)
-    (usage,) = eventually(lambda: [one for one in taught.usages() if one.message_ref == own])
+    (usage,) = soon(lambda: [one for one in taught.usages() if one.message_ref == own])
     named = f"lesson {reference(usage.keys[0])} is right, the answer too long"
     ann.page.get_by_label("Additional feedback comments").fill(named)
     ann.shot("chat-thumb-with-reason")

@@ -8,12 +8,20 @@ from typing import Any
 
 import pytest
 
+THREE_WORKERS = {"test_load", "test_workers", "test_workers_unfinished"}
+"""They share the one Open WebUI that takes longest to start: first, and one after the other."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything in this folder as deploy."""
+    """Mark everything in this folder as deploy, in groups that may run side by side."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.deploy)
+            name = "three workers" if item.path.stem in THREE_WORKERS else item.path.stem
+            item.add_marker(pytest.mark.xdist_group(name))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(900))  # an image is built, Open WebUI loaded
+    items.sort(key=lambda item: item.path.stem not in THREE_WORKERS)
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ def inside(program: str, opt: Path) -> Any:
         text=True,
         env={"LC_ALL": "C.UTF-8"},
         cwd="/",
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -186,7 +186,7 @@ def test_store_in_a_folder_is_refused_in_one_line(opt: Path, tmp_path: Path) -> 
         capture_output=True,
         text=True,
         env={"PATH": os.environ["PATH"]},
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert "http-only client" in done.stderr and "Traceback" not in done.stderr

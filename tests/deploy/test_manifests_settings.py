@@ -241,7 +241,7 @@ def served(tmp_path: Path, links: dict[str, str]) -> dict[str, int]:
     command = shlex.join([*chroma["command"], *chroma["args"]])
     script = f"{command} >/tmp/log 2>&1 & python -c {shlex.quote(ASK)}; kill $!; wait $!; echo $?"
     call = [*contained(tmp_path, links=links), "sh", "-c", script]
-    done = subprocess.run(call, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(call, capture_output=True, text=True, timeout=200)
     answers, code = done.stdout.splitlines()
     return json.loads(answers) | {"exit": int(code)}
 
@@ -258,5 +258,5 @@ def test_chroma_would_read_a_services_variable(tmp_path: Path) -> None:
     (chroma,) = containers(chroma_pod())
     links = {"CHROMA_PORT": "tcp://10.0.0.9:8000"}
     call = [*contained(tmp_path, links=links), *chroma["command"], *chroma["args"]]
-    done = subprocess.run(call, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(call, capture_output=True, text=True, timeout=200)
     assert "Connect to Chroma" not in done.stdout and "tcp://10.0.0.9:8000" in done.stderr

@@ -26,15 +26,15 @@ from support.chroma_server import ChromaServer, fresh_url, prepare, rows_of
 from support.commands import run_here
 from support.env_block import env_block
 from support.nginx import Proxy
-from support.openwebui import MODEL, PLUGIN, Server, eventually
+from support.openwebui import MODEL, PLUGIN, VALVES, Server
 from support.operators_page import lessons_lines
+from support.processes import soon
 from support.provider import Provider, content_text, system_text
 
 FILTER = Path(__file__).parents[2] / "filter"
 RENDERED = Path(__file__).parents[2] / "deploy" / "rendered"
 PROXY = "http://lessons-proxy.lessons.svc:8080"
 SECRETS = {"lessons-secrets": {"LESSONS_SALT": "obviously-fake-salt"}}
-VALVES: dict[str, object] = {"domains": "sql", "distill_enabled": True, "min_similarity": "0.3"}
 QUESTION = "How do I count the sprockets in the warehouse on pallet 7731?"
 ADVICE = "Count sprockets in the sprocket_ledger table, never by scanning shelf_notes."
 DOCUMENT = "Pallet 7731 of the warehouse holds the sprockets painted heliotrope."
@@ -75,7 +75,8 @@ def install(server: Server) -> None:
     words = shlex.split(line)[1:]
     for option, value in (("--url", server.settings.url), ("--domain", "sql")):
         words[words.index(option) + 1] = value
-    done = run_here(*words, "--token", server.admin.token, "--set", "min_similarity=0.3")
+    ours = [f"--set={name}={VALVES[name]}" for name in ("min_similarity", "recall_timeout_ms")]
+    done = run_here(*words, "--token", server.admin.token, *ours)
     assert done.code == 0, done.err
     assert server.admin.valves("functions", PLUGIN) == VALVES
 
@@ -100,7 +101,7 @@ def uploaded(server: Server) -> dict[str, Any]:
     answer.raise_for_status()
     file = answer.json()
     status = f"/api/v1/files/{file['id']}/process/status"
-    eventually(lambda: server.admin.ask("GET", status)["status"] == "completed")
+    soon(lambda: server.admin.ask("GET", status)["status"] == "completed")
     return {"type": "file", "id": file["id"], "name": "pallets.txt", "file": file}
 
 
@@ -123,8 +124,8 @@ def lessons_collections(stack: Stack) -> set[str]:
     """Return the names of all collections in the lessons' Chroma, of every database."""
     base = f"{stack.chroma.base}/api/v2/tenants/default_tenant/databases"
     names: set[str] = set()
-    for database in requests.get(base, timeout=10).json():
-        found = requests.get(f"{base}/{database['name']}/collections", timeout=10).json()
+    for database in requests.get(base, timeout=60).json():
+        found = requests.get(f"{base}/{database['name']}/collections", timeout=60).json()
         names |= {row["name"] for row in found}
     return names
 
@@ -167,14 +168,14 @@ def test_block_without_its_secret_starts_nothing() -> None:
 
 
 def test_file_and_lesson_reach_the_same_answer(stack: Stack) -> None:
-    eventually(lambda: recalled(stack), 30)
+    soon(lambda: recalled(stack))
     system, everything = told(stack, files=[uploaded(stack.openwebui)])
     assert "heliotrope" in everything
     assert ADVICE in system
 
 
 def test_neither_store_holds_the_other_ones_collections(stack: Stack) -> None:
-    eventually(lambda: recalled(stack), 30)
+    soon(lambda: recalled(stack))
     uploaded(stack.openwebui)
     ours, own = lessons_collections(stack), own_collections(stack)
     assert {name for name in own if name.startswith("file-")}
@@ -183,15 +184,16 @@ def test_neither_store_holds_the_other_ones_collections(stack: Stack) -> None:
 
 
 def test_use_of_a_lesson_is_staged_through_the_proxy(stack: Stack) -> None:
-    eventually(lambda: recalled(stack), 30)
+    soon(lambda: recalled(stack))
     told(stack)
-    events = eventually(lambda: rows_of(stack.chroma.base, "staging", "sql-lessons-events")["ids"])
+    events = soon(lambda: rows_of(stack.chroma.base, "staging", "sql-lessons-events")["ids"])
     assert events
-    assert not [line for line in stack.proxy.told() if int(line["status"]) >= 400]
+    refusals = (403, 413, 429)
+    assert not [line for line in stack.proxy.told() if int(line["status"]) in refusals]
 
 
 def test_resetting_the_vector_storage_leaves_lessons_alone(stack: Stack) -> None:
-    eventually(lambda: recalled(stack), 30)
+    soon(lambda: recalled(stack))
     uploaded(stack.openwebui)
     before = rows_of(stack.chroma.base, "curated", "sql-lessons")
     stack.openwebui.admin.ask("POST", "/api/v1/retrieval/reset/db")
@@ -201,7 +203,7 @@ def test_resetting_the_vector_storage_leaves_lessons_alone(stack: Stack) -> None
 
 
 def test_valve_wins_over_the_block(stack: Stack) -> None:
-    eventually(lambda: recalled(stack), 30)
+    soon(lambda: recalled(stack))
     elsewhere = fresh_url(stack.chroma)
     prepare(parse_server(elsewhere), "sql")
     admin = stack.openwebui.admin
@@ -210,4 +212,4 @@ def test_valve_wins_over_the_block(stack: Stack) -> None:
         assert not recalled(stack)
     finally:
         admin.set_valves("functions", PLUGIN, VALVES)
-    assert eventually(lambda: recalled(stack), 30)
+    assert soon(lambda: recalled(stack))

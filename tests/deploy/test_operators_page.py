@@ -130,7 +130,7 @@ def test_desk_is_a_terminal_where_somebody_sits(stdin: bool, stdout: bool) -> No
         stderr=subprocess.PIPE,
         env={"USER": "anna"},
         text=True,
-        timeout=20,
+        timeout=60,
     )
     os.close(ours), os.close(theirs)
     start = "exec -i -t" if stdin and stdout else "exec -i"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import re
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import pytest
 import requests
 
-from lessons_loop.filter.server import open_server, parse_server
+from lessons_loop.deploy.policy import POLICY
+from lessons_loop.filter.server import SERVER_SECONDS, open_server, parse_server
 from support.chroma_server import COSINE, ChromaServer, fresh_url, prepare
 from support.nginx import Proxy
-from support.relay import Relay
+from support.processes import soon
+from support.relay import Call, Relay
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 TEMPLATE = "/api/v2/tenants/{tenant}/databases/{database}/collections/{collection_id}"
@@ -56,7 +58,7 @@ class Walled(NamedTuple):
 
     def rows(self, whom: str) -> list[str]:
         """Return the ids a collection holds, asked of Chroma itself."""
-        answer = requests.post(self.url(whom, whom, "get", direct=True), json={}, timeout=10)
+        answer = requests.post(self.url(whom, whom, "get", direct=True), json={}, timeout=60)
         return list(answer.json()["ids"])
 
 
@@ -86,7 +88,7 @@ def walled(
 
 @pytest.mark.parametrize("database", MAY)
 def test_every_operation_of_chroma_but_the_listed_is_refused(walled: Walled, database: str) -> None:
-    document = requests.get(f"{walled.chroma.base}/openapi.json", timeout=10).json()
+    document = requests.get(f"{walled.chroma.base}/openapi.json", timeout=60).json()
     assert len(document["paths"]) >= 25
     passed, reached = set(), set()
     for template in document["paths"]:
@@ -105,7 +107,7 @@ def ask(walled: Walled, method: str, template: str, database: str) -> int:
     names = {"tenant": walled.tenant, "database": database, "collection_id": own}
     path = re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], walled.tenant), template)
     body = ASKING if path.endswith("/query") else ROW if path.endswith("/add") else {"name": "xyz"}
-    answer = requests.request(method, walled.proxy.base + path, json=body, timeout=10)
+    answer = requests.request(method, walled.proxy.base + path, json=body, timeout=60)
     assert answer.status_code in (200, 201, 403), (method, path, answer.text)
     return answer.status_code
 
@@ -119,12 +121,12 @@ def test_curated_leads_to_no_other_databases_rows(
     url = walled.url("curated", whom, verb)
     there = requests.request(method, url.replace(walled.proxy.base, walled.chroma.base), json=body)
     assert there.ok  # Chroma itself does not mind: this is why the proxy asks first
-    assert requests.request(method, url, json=body, timeout=10).status_code == 403
+    assert requests.request(method, url, json=body, timeout=60).status_code == 403
 
 
 @pytest.mark.parametrize("whom", ["curated", "gate"])
 def test_staging_leads_to_no_other_databases_rows(walled: Walled, whom: str) -> None:
-    answer = requests.post(walled.url("staging", whom, "add"), json=ROW, timeout=10)
+    answer = requests.post(walled.url("staging", whom, "add"), json=ROW, timeout=60)
     assert answer.status_code == 403 and walled.rows(whom) == [f"row-{whom}"]
 
 
@@ -133,14 +135,14 @@ def test_body_cannot_name_another_collection(walled: Walled) -> None:
     for field in ("collection_id", "collection", "collection_name", "database", "tenant", "name"):
         for named in ("gate", walled.ids["gate"], "gate-x"):
             extra = {field: named}
-            got = requests.post(walled.url("curated", "curated", "get"), json=extra, timeout=10)
+            got = requests.post(walled.url("curated", "curated", "get"), json=extra, timeout=60)
             asked = requests.post(
                 walled.url("curated", "curated", "query"), json=ASKING | extra, timeout=10
             )
             assert not got.ok or got.json()["ids"] == before["curated"]
             assert not asked.ok or asked.json()["ids"] == [before["curated"]]
             row = ROW | {"ids": ["named"]} | extra
-            requests.post(walled.url("staging", "staging", "add"), json=row, timeout=10)
+            requests.post(walled.url("staging", "staging", "add"), json=row, timeout=60)
     assert {whom: walled.rows(whom) for whom in ("curated", "gate")} == {
         whom: before[whom] for whom in ("curated", "gate")
     }
@@ -152,7 +154,7 @@ def test_collection_made_anew_is_known_at_once(walled: Walled) -> None:
     with closing(client):
         made = client.create_collection("fresh", configuration=COSINE, embedding_function=None)
     added = Walled(*walled[:4], ids={"staging": str(made.id)}).url("staging", "staging", "add")
-    assert requests.post(added, json=ROW, timeout=10).status_code == 201
+    assert requests.post(added, json=ROW, timeout=60).status_code == 201
 
 
 def test_large_body_is_refused_and_a_full_batch_is_not(walled: Walled) -> None:
@@ -162,9 +164,9 @@ def test_large_body_is_refused_and_a_full_batch_is_not(walled: Walled) -> None:
         "embeddings": [[1.0, 0.0]] * 50,
         "documents": ["x" * 30_000] * 50,
     }
-    assert requests.post(url, json=rows, timeout=10).status_code == 201
+    assert requests.post(url, json=rows, timeout=60).status_code == 201
     walled.relay.calls.clear()
-    answer = requests.post(url, json=rows | {"documents": ["x" * 100_000] * 50}, timeout=10)
+    answer = requests.post(url, json=rows | {"documents": ["x" * 100_000] * 50}, timeout=60)
     assert answer.status_code == 413 and "2 MiB" in answer.json()["message"]
     assert walled.relay.calls == []
 
@@ -173,21 +175,31 @@ def test_fifty_chats_at_once_are_not_held_up(walled: Walled) -> None:
     url = walled.url("curated", "curated", "count")
     with requests.Session() as session, concurrent.futures.ThreadPoolExecutor(50) as pool:
         session.mount("http://", requests.adapters.HTTPAdapter(pool_maxsize=50))
-        answers = [*pool.map(lambda _: session.get(url, timeout=10).status_code, range(300))]
+        answers = [*pool.map(lambda _: session.get(url, timeout=60).status_code, range(300))]
     assert set(answers) == {200}
 
 
 def test_flood_of_one_client_is_cut_off(tmp_path: Path, chroma_server: ChromaServer) -> None:
-    url = "/api/v2/heartbeat"
+    url, answers, answer = "/api/v2/heartbeat", list[int](), threading.Event()
+
+    def held(_: Call) -> None:
+        answer.wait(60)
+
     with (
-        Relay(chroma_server.base, delay=0.5) as slow,
+        Relay(chroma_server.base, spoil=held) as slow,
         Proxy(tmp_path, int(slow.base.rpartition(":")[2])) as proxy,
         concurrent.futures.ThreadPoolExecutor(120) as pool,
     ):
-        ask = lambda _: requests.get(proxy.base + url, timeout=20).status_code  # noqa: E731
-        answers = [*pool.map(ask, range(120))]
-        assert set(answers) == {200, 429} and len(slow.calls) == answers.count(200) <= 100
-        assert requests.get(proxy.base + url, timeout=10).ok
+
+        def ask(_: int) -> None:
+            answers.append(requests.get(proxy.base + url, timeout=60).status_code)
+
+        asked = [pool.submit(ask, number) for number in range(120)]
+        assert soon(lambda: len(slow.calls) + len(answers) == 120)
+        answer.set()
+        concurrent.futures.wait(asked)
+        assert set(answers) == {200, 429} and len(slow.calls) == answers.count(200) <= 64
+        assert requests.get(proxy.base + url, timeout=60).ok
     assert 429 in {line["status"] for line in proxy.told()}
 
 
@@ -199,25 +211,37 @@ def test_restarted_chroma_is_found_again_at_once(tmp_path: Path) -> None:
             collection = client.get_collection("sql-lessons", embedding_function=None)
             assert collection.count() == 0 and collection.get()["ids"] == []
             chroma.kill()
-            down = requests.get(f"{proxy.base}/api/v2/heartbeat", timeout=10)
+            down = requests.get(f"{proxy.base}/api/v2/heartbeat", timeout=60)
             assert (
                 down.status_code == 502
                 and "no answer from Chroma" in json.loads(down.text)["message"]
             )
-            assert requests.get(f"{proxy.base}/healthz", timeout=10).ok
+            assert requests.get(f"{proxy.base}/healthz", timeout=60).ok
             chroma.start()
             assert collection.get()["ids"] == [] and collection.count() == 0
 
 
-def test_frozen_chroma_is_told_before_the_filter_gives_up(tmp_path: Path) -> None:
-    with ChromaServer(tmp_path / "chroma") as chroma, Proxy(tmp_path, chroma.port) as proxy:
+def test_frozen_chroma_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    with (
+        ChromaServer(tmp_path / "chroma") as chroma,
+        Proxy(tmp_path, chroma.port, patient=False) as proxy,
+    ):
         prepare(parse_server(chroma.base), "sql")
         base = f"{proxy.base}/api/v2/tenants/default_tenant/databases/curated/collections"
-        one = requests.get(f"{base}/sql-lessons", timeout=10).json()["id"]
+        one = soon(lambda: requests.get(f"{base}/sql-lessons", timeout=60).json().get("id"))
         chroma.freeze()
-        started = time.monotonic()
-        answer = requests.post(f"{base}/{one}/get", json={}, timeout=10)
-        spent = time.monotonic() - started
+        answer = requests.post(f"{base}/{one}/get", json={}, timeout=60)
         chroma.thaw()
-    assert answer.status_code in (503, 504) and spent < 4.9
+    assert answer.status_code in (503, 504)
     assert answer.json()["error"] == "InternalError"
+
+
+def test_proxy_gives_up_before_the_filter_does() -> None:
+    """A connection, and the look-up of an id or the call itself: each is answered in time."""
+    found = re.findall(r"proxy_(connect|read)_timeout (\d+)(m?)s;", POLICY.read_text("utf-8"))
+    spent = {
+        kind: [int(n) / (1000 if milli else 1) for k, n, milli in found if k == kind]
+        for kind in ("connect", "read")
+    }
+    assert len(spent["connect"]) == 1 and len(spent["read"]) >= 2
+    assert spent["connect"][0] + max(spent["read"]) < SERVER_SECONDS

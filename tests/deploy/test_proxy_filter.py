@@ -243,5 +243,5 @@ def test_client_of_ours_needs_no_more_than_the_policy(proxy: Proxy, store_url: s
     client: Any = open_server(parse_server(behind(proxy, store_url)), "curated")
     with contextlib.closing(client):
         assert client.get_collection("sql-lessons", embedding_function=None).count() == 0
-    assert requests.get(f"{proxy.base}/healthz", timeout=5).json() == {"proxy": "up"}
+    assert requests.get(f"{proxy.base}/healthz", timeout=60).json() == {"proxy": "up"}
     assert proxy.told() == []

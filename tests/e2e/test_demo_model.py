@@ -19,7 +19,7 @@ def test_demo_goes_round_with_a_model_behind_a_url() -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         words = ["demo", "--json", "--model-url", server.url, "--model", MODEL_ID]
         done = subprocess.run(
-            [*LESSONS, *words], capture_output=True, text=True, env=env, timeout=280, check=False
+            [*LESSONS, *words], capture_output=True, text=True, env=env, timeout=500, check=False
         )
         server.shutdown()
     assert done.returncode == 0, done.stderr

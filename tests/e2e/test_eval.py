@@ -19,7 +19,6 @@ from lessons_loop.deploy.webui.server import ADMIN_EMAIL
 from lessons_loop.eval.question_set import EvalQuestion
 from lessons_loop.eval.trials import Arm
 from lessons_loop.filter.inject import BLOCK_OPEN
-from lessons_loop.filter.spool import Spool
 from support.openwebui import MODEL, PASSWORD, PLUGIN, Server
 from support.provider import system_text
 from support.teaching import TOOL_ID
@@ -112,13 +111,14 @@ def test_questions_at_once_do_not_mix(openwebui: Server, agent: OpenWebUIAgent) 
 
 
 def test_nothing_stays_behind(openwebui: Server, agent: OpenWebUIAgent) -> None:
+    openwebui.move_spooled()
     before = (len(openwebui.staged()), len(openwebui.usages()))
     for arm in ARMS:
         agent.answer(WIDGETS, arm, 5)
     for account in agent.accounts.values():
         assert account.ask("GET", "/api/v1/chats/") == []
     assert not openwebui.provider.tasks() and not openwebui.provider.distills
-    Spool(openwebui.paths).drain(seconds=20.0)
+    openwebui.move_spooled()
     assert (len(openwebui.staged()), len(openwebui.usages())) == before
 
 

@@ -29,7 +29,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, RunFolder, Path
     env = {name: value for name, value in os.environ.items() if name not in OWN_MODELS}
     env |= {"COLUMNS": "80", "TMPDIR": str(place)}
     finished = subprocess.run(
-        [*LESSONS, *words], env=env, capture_output=True, text=True, timeout=280, check=False
+        [*LESSONS, *words], env=env, capture_output=True, text=True, timeout=500, check=False
     )
     assert finished.returncode == 0, finished.stderr
     return finished.stdout, RunFolder(place / "run"), place
@@ -79,7 +79,7 @@ def test_record_replays_to_the_same_grades(done: tuple[str, RunFolder, Path]) ->
     _, folder, place = done
     words = ["eval", "run", "--replay", str(folder.path), "--out", str(place / "again"), "--json"]
     finished = subprocess.run(
-        [*LESSONS, *words], capture_output=True, text=True, timeout=120, check=False
+        [*LESSONS, *words], capture_output=True, text=True, timeout=300, check=False
     )
     assert finished.returncode == 0, finished.stderr
     again = RunFolder(place / "again").trials()

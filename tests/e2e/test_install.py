@@ -35,7 +35,7 @@ def run(server: Server, command: str, *words: str, token: str = "") -> tuple[int
     env |= {"LESSONS_OPENWEBUI_TOKEN": token or server.admin.token, "COLUMNS": "80"}
     env |= {"LESSONS_EMBEDDING": f"openai:fake-embed@{server.provider.url}"}
     call = [*LESSONS, command, "--url", server.admin.url, *words]
-    done = subprocess.run(call, env=env, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(call, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert env["LESSONS_OPENWEBUI_TOKEN"] not in done.stdout + done.stderr
     return done.returncode, done.stdout, done.stderr
 

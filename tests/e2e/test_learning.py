@@ -3,7 +3,8 @@ from __future__ import annotations
 import asyncio
 
 from lessons_loop.deploy.webui.browser import Browser, Turn
-from support.openwebui import MODEL, PLUGIN, Server, eventually
+from support.openwebui import MODEL, PLUGIN, Server
+from support.processes import soon
 from support.teaching import COUNT, TOOL_ID, distil_widgets
 
 GADGETS = "How do I count the gadgets in the warehouse?"
@@ -11,7 +12,7 @@ GADGETS = "How do I count the gadgets in the warehouse?"
 
 def left_behind(server: Server) -> tuple[int, int]:
     """Return how many candidates and usage events there are, spooled ones moved on."""
-    eventually(lambda: not list(server.paths.spool.glob("*.json")))
+    server.move_spooled()
     return len(server.staged()), len(server.usages())
 
 
@@ -22,9 +23,9 @@ def learn(server: Server, question: str = COUNT, **options: object) -> Turn:
 
 
 def test_finished_chat_leaves_a_candidate(openwebui: Server) -> None:
-    before = len(openwebui.staged())
+    before = left_behind(openwebui)[0]
     learn(openwebui)
-    staged = eventually(lambda: openwebui.staged()[before:])
+    staged = soon(lambda: openwebui.staged()[before:])
     assert "widget_ledger" in staged[0].lesson.text
     assert staged[0].evidence.tools == ("count_widgets",)
     assert staged[0].user_ref and staged[0].chat_ref
@@ -32,9 +33,7 @@ def test_finished_chat_leaves_a_candidate(openwebui: Server) -> None:
 
 
 def test_used_lessons_leave_an_event(openwebui: Server) -> None:
-    before = len(openwebui.usages())
-    openwebui.ask(GADGETS)
-    usage = eventually(lambda: openwebui.usages()[before:])[-1]
+    usage = openwebui.usage_of(openwebui.ask(GADGETS))
     assert usage.outcome == "stop"
     assert len(usage.keys) == 1
 
@@ -59,12 +58,12 @@ def test_opted_out_user_leaves_nothing(openwebui: Server) -> None:
 
 def test_broken_answer_is_not_learned_from(openwebui: Server) -> None:
     openwebui.provider.distiller = distil_widgets
-    before = len(openwebui.staged())
+    before = left_behind(openwebui)[0]
     turn = openwebui.ask("ERRSTREAM please")
     assert openwebui.admin.stored_message(turn.chat_id, turn.message_id)["error"]
     asyncio.run(asyncio.sleep(3))
     assert openwebui.provider.distills == []
-    assert len(openwebui.staged()) == before
+    assert left_behind(openwebui)[0] == before
 
 
 def test_stop_in_mid_stream_is_not_learned_from(openwebui: Server) -> None:
@@ -83,10 +82,10 @@ def test_stop_in_mid_stream_is_not_learned_from(openwebui: Server) -> None:
 
 
 def test_stop_after_the_answer_keeps_the_candidate(openwebui: Server) -> None:
-    before = len(openwebui.staged())
+    before = left_behind(openwebui)[0]
     turn = learn(openwebui, COUNT + " once more, for the second shelf.")
     openwebui.admin.stop_chat(turn.chat_id)
-    assert eventually(lambda: openwebui.staged()[before:])
+    assert soon(lambda: openwebui.staged()[before:])
 
 
 def test_plain_api_chat_is_not_learned_from(openwebui: Server) -> None:
@@ -99,9 +98,9 @@ def test_plain_api_chat_is_not_learned_from(openwebui: Server) -> None:
 
 
 def test_two_users_count_as_two(openwebui: Server) -> None:
-    before = len(openwebui.staged())
+    before = left_behind(openwebui)[0]
     learn(openwebui, COUNT, client=openwebui.user("ann"))
     learn(openwebui, COUNT, client=openwebui.user("ben"))
-    staged = eventually(lambda: len(found := openwebui.staged()[before:]) >= 2 and found)
+    staged = soon(lambda: len(found := openwebui.staged()[before:]) >= 2 and found)
     assert len({candidate.user_ref for candidate in staged}) == 2
     assert len({candidate.lesson.key for candidate in staged}) == 1

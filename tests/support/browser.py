@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, Locator, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, Playwright, expect, sync_playwright
 
 from lessons_loop.deploy.webui.client import OpenWebUI
 
@@ -20,7 +20,8 @@ SWITCHES = (
 )
 WIDE = (1280, 800)
 PHONE = (390, 844)
-PATIENCE_MS = 30_000
+PATIENCE_MS = 90_000
+expect.set_options(timeout=PATIENCE_MS)  # its own five seconds are short for a busy machine
 
 
 def find_chromium() -> str:
@@ -84,6 +85,8 @@ class Screen:
         self.open(f"/?tools={tool}" if tool else "/")
         if tool:
             self.page.get_by_role("button", name="Available Tools", exact=False).wait_for()
+        # Before the models are there, a question is answered with "Model not selected".
+        self.page.locator("[aria-label^='Selected model: ']").first.wait_for()
         box = self.page.locator("#chat-input")
         box.click()
         box.fill(text)

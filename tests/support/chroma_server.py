@@ -60,7 +60,7 @@ class ChromaServer:
             self.running = subprocess.Popen(
                 [*leash, program, "run", *place], stdout=log, stderr=log, cwd=self.folder
             )
-        self._await_answer(time.monotonic() + 60)
+        self._await_answer(time.monotonic() + 120)
         return self
 
     def _await_answer(self, deadline: float) -> None:
@@ -94,7 +94,7 @@ class ChromaServer:
         if self.running is not None:
             self.running.send_signal(how)
             self.running.send_signal(signal.SIGCONT)
-            self.running.wait(20)
+            self.running.wait(60)
             self.running = None
 
     def __enter__(self) -> Self:

@@ -125,7 +125,7 @@ class Cluster:
         names = [name + end for name in self.names for end in ends]
         return f"127.0.0.1 localhost {' '.join(names)}\n"
 
-    def serve(self, kind: str, name: str, seconds: float = 60) -> Started:
+    def serve(self, kind: str, name: str, seconds: float = 120) -> Started:
         """Start a pod's first container and wait for its readiness probe."""
         pod = self.pod(kind, name)
         about = pod.spec["containers"][0]

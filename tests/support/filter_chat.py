@@ -36,7 +36,8 @@ class Chat:
 
     def set(self, **valves: object) -> None:
         """Change valves."""
-        kept = {"domains": "sql"} | (self.filter.valves.model_dump(exclude_unset=True))
+        usual = {"domains": "sql", "recall_timeout_ms": 20_000}  # a busy machine misses 1.5 s
+        kept = usual | (self.filter.valves.model_dump(exclude_unset=True))
         self.filter.valves = Filter.Valves(**(kept | valves))
 
     async def ask(self, text: str = ASKED) -> list[str]:
@@ -53,7 +54,7 @@ class Chat:
         await self.filter.outlet(
             body=outlet_body(**fields), __user__=self.user, __metadata__=self.metadata
         )
-        assert await self.filter.worker.settle(30) == 0
+        assert await self.filter.worker.settle(120) == 0
 
     async def tick(self) -> None:
         """Let the regular work happen now."""
@@ -68,7 +69,7 @@ async def close_filter(found: Any) -> None:
     """End a filter's timer and connections, of whatever release it is."""
     if found.timer:
         found.timer.cancel()
-    await found.worker.settle(30)
+    await found.worker.settle(120)
     if found.backend:
         await found.backend.close()
 

@@ -113,9 +113,14 @@ def moved_script(script: Path, target: Path, home: str, other: str) -> None:
     """
     if not script.is_file() or not (content := script.read_bytes()).startswith(b"#!"):
         return
-    target.unlink(missing_ok=True)  # it may be a link into the layer below
-    target.write_bytes(content.replace(f"{home}/bin/".encode(), f"{other}/bin/".encode()))
-    target.chmod(0o755)
+    content = content.replace(f"{home}/bin/".encode(), f"{other}/bin/".encode())
+    if target.is_file() and target.read_bytes() == content:
+        return
+    # Put in its place whole: it may be a link into the layer below, or be started just now.
+    fresh = target.with_name(f".{target.name}.{os.getpid()}")
+    fresh.write_bytes(content)
+    fresh.chmod(0o755)
+    fresh.replace(target)
 
 
 def _run_step(line: str, source: Path, target: Path) -> None:

@@ -123,7 +123,7 @@ class Pod:
         command: Sequence[str] | None = None,
         env: Mapping[str, str | None] | None = None,
         stdin: str | None = None,
-        timeout: float = 60,
+        timeout: float = 200,
     ) -> subprocess.CompletedProcess[str]:
         """Run a container to its end; `args` and `command` replace what stands there."""
         running = self.start(

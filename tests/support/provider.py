@@ -44,6 +44,8 @@ class Provider:
     def __init__(self) -> None:
         self.chats: list[Json] = []
         self.embeddings: list[Json] = []
+        self.embedded = 0
+        """Requests for embeddings that were answered."""
         self.distills: list[Json] = []
         self.scripts: list[tuple[str, str]] = []
         self.embed_seconds = 0.0
@@ -241,6 +243,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.provider.embed_status != 200:
             self.reply(self.server.provider.embed_status, {"error": {"message": "no model"}})
             return
+        self.server.provider.embedded += 1
         texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
         rows = [
             {"object": "embedding", "index": index, "embedding": embed(text)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -82,7 +83,8 @@ class Started(subprocess.Popen[str]):
     def send_signal(self, number: int) -> None:
         """Signal the container's first process."""
         if self.poll() is None:
-            os.kill(self.inner or self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended just now
+                os.kill(self.inner or self.pid, number)
 
     def kill(self) -> None:
         """End it at once."""

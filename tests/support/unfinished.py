@@ -1,4 +1,4 @@
-"""Saved chats whose answer proves something, and the rows of answers under way.
+"""Saved chats whose answer proves something.
 
 with_answer(workers, message) -> chat id
 """
@@ -6,8 +6,6 @@ with_answer(workers, message) -> chat id
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from typing import Any
 
 from lessons_loop.deploy.bench.load_provider import PROVEN
@@ -45,13 +43,3 @@ def with_answer(workers: Workers, message: str) -> str:
     """Save a chat of the admin's that ends with this answer; return its id."""
     chat = {"title": "crates", "models": [WITH], "history": history(message)}
     return str(workers.stack.admin.ask("POST", "/api/v1/chats/new", {"chat": chat})["id"])
-
-
-def rows_under_way(workers: Workers) -> list[tuple[Any, ...]]:
-    """Return message, owner, takes and tries of each answer under way."""
-    register = workers.stack.settings.data / "lessons" / "attempts.sqlite"
-    with closing(sqlite3.connect(register, timeout=10)) as found:
-        if not found.execute("select 1 from sqlite_master where name = 'unfinished'").fetchone():
-            return []
-        query = "select message, owner, takes, tries from unfinished order by since"
-        return found.execute(query).fetchall()

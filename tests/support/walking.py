@@ -81,7 +81,7 @@ class Chats:
             await tick(plugin)  # a busy machine may need longer than a question waits
             return await ask(plugin)
 
-        return str(self._run(play, recall_timeout_ms=10_000))
+        return str(self._run(play, recall_timeout_ms=30_000))
 
     def taught(self) -> None:
         """Let two users' chats prove one lesson, and a third chat another."""
@@ -91,7 +91,7 @@ class Chats:
                 body = outlet_body(chat=f"chat-{number}", message=f"message-{number}")
                 metadata = {"chat_id": f"chat-{number}"}
                 await plugin.outlet(body=body, __user__=_user(user), __metadata__=metadata)
-                assert await plugin.worker.settle(60) == 0
+                assert await plugin.worker.settle(120) == 0
             await tick(plugin)
 
         with LlmServer([model_reply(), model_reply(), model_reply(fields=OTHER)]) as model:
@@ -179,7 +179,7 @@ class Walk:
         """Run the gate's pod once, as its CronJob would."""
         pod = self.cluster.pod("CronJob", "lessons-gate")
         for container in ("init", "gate"):
-            done = pod.run(container, timeout=120)
+            done = pod.run(container, timeout=200)
             self.steps.append(Step(line, done.returncode, done.stdout, done.stderr))
             if done.returncode:
                 return
@@ -187,7 +187,7 @@ class Walk:
     def at_the_desk(self, line: str, words: list[str]) -> None:
         """Run a `lessons` command at the desk, ids put in."""
         command = ["env", "LOGNAME=anna", "lessons", *self.with_ids(words)]
-        done = self.desk.run("desk", command=command, args=[], timeout=120)
+        done = self.desk.run("desk", command=command, args=[], timeout=200)
         self.steps.append(Step(line, done.returncode, done.stdout, done.stderr))
 
     def with_ids(self, words: list[str]) -> list[str]:
@@ -205,7 +205,7 @@ class Walk:
         )
         if words[:2] == ["tar", "c"]:  # what it writes is no text
             words = [*words, "-f", "/dev/null", "--verbose"]
-        done = self.desk.run("desk", command=words, args=[], stdin=stdin, timeout=60)
+        done = self.desk.run("desk", command=words, args=[], stdin=stdin, timeout=200)
         self.steps.append(Step(line, done.returncode, done.stdout, done.stderr))
 
     def last(self, text: str) -> Step:

@@ -26,11 +26,14 @@ from lessons_loop.filter.inject import reference
 from lessons_loop.filter.store import collection_names
 from lessons_loop.filter.text import digest
 from support.chroma_server import rows_of
-from support.openwebui import eventually
+from support.openwebui import PATIENT
+from support.processes import soon
 
 _TOLD = re.compile(r"lessons=(\S*) worker=(\d+)")
-REFRESH_SECONDS = 20.0
-"""The timer's ten, and what a busy machine needs."""
+REFRESH_SECONDS = 90.0
+"""The timer's ten, and what a busy machine needs at most."""
+TAKEN_UP_SECONDS = 300.0
+"""The 45 without a sign of life, two looks, and what a busy machine needs at most."""
 SAID = "There are 1204 crates, counted in load_ledger. " * 8
 
 
@@ -53,7 +56,10 @@ class Workers:
         return self.stack.settings.data / "lessons" / "spool"
 
     def restore(self) -> None:
-        """Bring back all parts and workers, the shipped plugin and its usual valves."""
+        """Bring back all parts and workers, the shipped plugin and its usual valves.
+
+        What workers killed by earlier tests were about to learn is taken up before.
+        """
         for part in ("chroma", "proxy"):
             if self.stack.running[part].ended() is not None:
                 self.stack.begin(part)
@@ -62,14 +68,15 @@ class Workers:
         self.install(plugin_source())
         self.set_valves()
         self.each()
+        soon(lambda: not self.under_way(), TAKEN_UP_SECONDS)
 
     def each(self) -> dict[int, OpenWebUI]:
-        """Return a client per worker; its connection ends after five idle seconds."""
+        """Return a client per worker, each on a connection of its own."""
         return self.stack.each_worker()
 
     def set_valves(self, **valves: object) -> None:
         """Set the plugin's valves, the usual ones where nothing is said; one worker is told."""
-        self.stack.admin.set_valves("functions", PLUGIN_ID, {**VALVES, **valves})
+        self.stack.admin.set_valves("functions", PLUGIN_ID, {**VALVES, **PATIENT, **valves})
 
     def install(self, source: str) -> None:
         """Store the plugin's source; one worker is told."""
@@ -96,10 +103,11 @@ class Workers:
 
         def everywhere() -> bool:
             told = [(pid, self.told(client, text)) for pid, client in self.each().items()]
-            assert all(pid == one.worker for pid, one in told)
+            if any(pid != one.worker for pid, one in told):
+                return False  # a connection had ended
             return all((wanted in one.lessons) if wanted else not one.lessons for _, one in told)
 
-        assert eventually(everywhere, seconds)
+        assert soon(everywhere, seconds)
 
     def saved_chat(self) -> str:
         """Make a chat of the admin's; return its id."""
@@ -121,7 +129,7 @@ class Workers:
 
     def pace(self, distill: float) -> None:
         """Change how long the model takes to distill."""
-        requests.post(f"{self.stack.url('provider')}/pace", json={"distill": distill}, timeout=10)
+        requests.post(f"{self.stack.url('provider')}/pace", json={"distill": distill}, timeout=60)
 
     def distills(self, what: str = "distill begun") -> int:
         """Return how often the model was asked to distill."""
@@ -133,7 +141,7 @@ class Workers:
     def distilled_today(self) -> int:
         """Return how many attempts the workers' register counts today."""
         register = self.stack.settings.data / "lessons" / "attempts.sqlite"
-        with closing(sqlite3.connect(register, timeout=10)) as found:
+        with closing(sqlite3.connect(register, timeout=60)) as found:
             row = found.execute("select number from uses where user = ''").fetchone()
         return int(row[0]) if row else 0
 
@@ -146,6 +154,17 @@ class Workers:
     def waiting(self) -> list[Path]:
         """Return the files in the spool."""
         return list(self.spool.glob("*.json"))
+
+    def under_way(self) -> list[tuple[Any, ...]]:
+        """Return message, owner, takes and tries of each answer somebody means to learn from."""
+        register = self.stack.settings.data / "lessons" / "attempts.sqlite"
+        with closing(sqlite3.connect(register, timeout=60)) as found:
+            if not found.execute(
+                "select 1 from sqlite_master where name = 'unfinished'"
+            ).fetchone():
+                return []
+            query = "select message, owner, takes, tries from unfinished order by since"
+            return found.execute(query).fetchall()
 
     def kill(self, pid: int) -> None:
         """End a worker as the kernel does when memory is short."""
