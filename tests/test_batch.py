@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_crash import drive
 
 from lessons_loop.filter.errors import StoreError
 from lessons_loop.filter.models import Curated, Status
@@ -21,6 +20,7 @@ from lessons_loop.promote.ledger.journal import Journal, Plan
 from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.session import GateSession, open_gate
 from lessons_loop.promote.store.curated import Header
+from support.driven import drive
 from support.gate import (
     HUMAN,
     archived,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from lessons_loop.filter.events import Usage
 from lessons_loop.promote.decide.effects import CHECKPOINTS
 from lessons_loop.promote.session import GateSession, open_gate
 from lessons_loop.promote.store.candidates import read_candidates
+from support.driven import drive
 from support.gate import (
     HashEmbedder,
     candidate,
@@ -31,15 +30,7 @@ from support.gate import (
     stage_usage,
 )
 
-DRIVER = Path(__file__).parent / "support" / "gate_driver.py"
 SWAP_STEPS = ("rebuilt", "draft", "ledger", "journal", "old curated deleted", "rebuild renamed")
-
-
-def drive(root: Path, action: str, step: str = "-") -> int:
-    command = [sys.executable, str(DRIVER), str(root), action, step]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode in (0, 9), done.stderr
-    return done.returncode
 
 
 def places(root: Path, key: str) -> set[str]:

@@ -197,11 +197,12 @@ def test_missing_database_says_what_to_do(tmp_path: Path) -> None:
     assert "valve 'database'" in run(tool, "SELECT 1")["error"]
 
 
-def test_query_does_not_block_the_event_loop(tool: Any) -> None:
+def test_query_does_not_block_the_event_loop(database: Path) -> None:
+    tool = load_tool(database)
+    tool.valves = tool.Valves(database=str(database), time_limit_s=1)
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT MAX(i) FROM n"
 
     async def ticks() -> int:
-        tool.valves = tool.Valves(database=tool.valves.database, time_limit_s=1)
         query = asyncio.create_task(tool.run_sql(sql=endless))
         count = 0
         while not query.done():
@@ -210,7 +211,7 @@ def test_query_does_not_block_the_event_loop(tool: Any) -> None:
         assert query.exception()
         return count
 
-    assert asyncio.run(ticks()) > 10
+    assert asyncio.run(ticks()) > 1  # one: the query held the loop until its end
 
 
 def test_text_keeps_the_loader_rules() -> None:

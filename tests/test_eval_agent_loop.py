@@ -54,7 +54,7 @@ def test_work_under_way_ends_with_its_owner() -> None:
 
     async def slow() -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         finally:
             ended.set()
 

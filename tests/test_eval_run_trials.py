@@ -32,6 +32,7 @@ from support.evaluating_runs import (
     plan_of,
     run_slowly,
 )
+from support.processes import soon
 
 
 @pytest.fixture
@@ -206,21 +207,23 @@ def test_line_that_is_no_trial_is_named(folder: RunFolder) -> None:
         folder.trials()
 
 
+def lines_in(file: Path) -> int:
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
 def killed_at(root: Path, count: int, pause: float) -> int:
     """Run a plan in a child, kill it once so many trials are kept; return how many are then."""
-    words = "import sys, pathlib, support.evaluating_runs as runs; "
-    words += "runs.run_slowly(pathlib.Path(sys.argv[1]))"
+    folder = RunFolder(root / "run")
+    kept = len(folder.trials()) if folder.trials_file.exists() else 0
+    words = ["-m", "support.stopping_runs", str(root), str(count - kept + 2)]
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
-    child = subprocess.Popen([sys.executable, "-c", words, str(root)], env=env)
-    file, deadline = root / "run" / "trials.jsonl", time.monotonic() + 120
-    while time.monotonic() < deadline and child.poll() is None:
-        if file.exists() and file.read_bytes().count(b"\n") >= count:
-            break
-        time.sleep(0.002)
-    time.sleep(pause)
-    child.kill()
-    child.wait()
-    return len(RunFolder(root / "run").trials())
+    with subprocess.Popen([sys.executable, *words], env=env) as child:
+        try:
+            soon(lambda: lines_in(folder.trials_file) >= count, 120, pause=0.02)
+            time.sleep(pause)
+        finally:
+            child.kill()
+    return len(folder.trials())
 
 
 def test_killed_run_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
@@ -228,8 +231,8 @@ def test_killed_run_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
     for root in (calm, killed):
         root.mkdir()
     run_slowly(calm)
-    kept = [killed_at(killed, count, chance.uniform(0, 0.03)) for count in (1, 9, 17, 25, 33)]
-    assert kept == sorted(kept) and kept[0] >= 1 and len(set(kept)) >= 3
+    kept = [killed_at(killed, count, chance.uniform(0, 0.03)) for count in (1, 13, 25, 37)]
+    assert kept == sorted(set(kept)) and kept[0] >= 1 and kept[-1] < 48
     run_slowly(killed)
     one, other = (sorted(RunFolder(root / "run").trials(), key=identity) for root in (calm, killed))
     assert one == other and len(one) == 48

@@ -21,6 +21,7 @@ from support.filter_chat import ASKED, EMBEDDER, Chat, scene
 from support.gate import HUMAN, HashEmbedder, candidate
 from support.llm_server import LlmServer
 from support.outlet import model_reply
+from support.patient import Ticks
 from support.relay import FILTER_MAY, Relay, Spoilt
 from support.shelf import SERIALS, put_published, shelf, shelved
 
@@ -116,9 +117,8 @@ def test_frozen_server_costs_no_chat_anything(tmp_path, caplog):  # T-05
         await chat.ask()
         server.freeze()
         refreshing = asyncio.create_task(chat.tick())
-        started = time.monotonic()
         found = [await chat.ask() for _ in range(5)]
-        assert time.monotonic() - started < 2 and not refreshing.done()
+        assert not refreshing.done()
         await refreshing
         server.thaw()
         return found
@@ -132,16 +132,15 @@ def test_frozen_server_costs_no_chat_anything(tmp_path, caplog):  # T-05
 
 def test_frozen_from_the_start_costs_one_chat_its_limit(tmp_path, caplog):  # T-05
     async def play(chat):
-        started, spent = time.monotonic(), []
-        for _ in range(4):
-            assert await chat.ask() == []
-            spent.append(time.monotonic() - started)
-        return spent
+        assert await chat.ask() == []
+        async with Ticks(0.05) as ticks:
+            for _ in range(3):
+                assert await chat.ask() == []
+        return ticks.count
 
     with ChromaServer(tmp_path / "server") as server:
         server.freeze()
-        spent = scene(Chat(server.base, recall_timeout_ms=800), play)
-    assert spent[0] < 3 and spent[3] - spent[0] < 1
+        assert scene(Chat(server.base, recall_timeout_ms=1000), play) < 20  # one limit; three: 60
 
 
 def test_learning_goes_on_while_the_server_is_down(tmp_path, caplog):
@@ -265,24 +264,17 @@ def test_big_store_loads_without_freezing_the_loop(store_url):
     prepare(parse_server(store_url), "sql")
     many = [shelved(f"Use table t{n} for topic {n}.", f"topic {n}") for n in range(3000)]
     put_curated(store_url, many, HashEmbedder(384))
-    gaps, seconds = [], []
+    spent = []
 
     async def play(chat):
-        async def ticker():
-            last = time.monotonic()
-            while True:
-                await asyncio.sleep(0.01)
-                gaps.append(time.monotonic() - last)
-                last = time.monotonic()
+        began = time.process_time(), time.thread_time()
+        async with Ticks(0.01) as ticks:
+            await chat.ask("hello")
+            await chat.tick()
+        spent.extend((time.process_time() - began[0], time.thread_time() - began[1]))
+        return len(chat.filter.backend.reader.loaded.recall.keys), ticks.count
 
-        watching = asyncio.create_task(ticker())
-        began = time.monotonic()
-        await chat.ask("hello")
-        await chat.tick()
-        seconds.append(time.monotonic() - began)
-        watching.cancel()
-        return len(chat.filter.backend.reader.loaded.recall.keys)
-
-    assert scene(Chat(store_url, recall_timeout_ms=30_000), play) == 3000
-    # A frozen loop stands still for as long as the loading takes; a busy machine makes both longer.
-    assert max(gaps) < max(1.0, seconds[0] / 3), f"{max(gaps):.2f} of {seconds[0]:.2f} s"
+    lessons, ticks = scene(Chat(store_url, recall_timeout_ms=60_000), play)
+    # A frozen loop comes round once, and all the loading's work is done in its own thread.
+    assert lessons == 3000 and ticks >= 5
+    assert spent[1] < spent[0] / 2, f"{spent[1]:.2f} of {spent[0]:.2f} s of CPU"

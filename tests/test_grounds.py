@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from lessons_loop.filter.figures import number_fault
 from lessons_loop.filter.grounds import (
     is_copied,
     is_thin,
@@ -14,28 +11,9 @@ from lessons_loop.filter.grounds import (
     without_errors,
     wording_fault,
 )
-from lessons_loop.filter.instances import instance_values, names_instance
-from lessons_loop.filter.reading import Reading, read_turns
 from lessons_loop.filter.terms import names_in
-from support.exchanges import assistant, tool, turns, user
-
-
-def reading(*messages: dict[str, Any]) -> Reading:
-    return read_turns(turns(*messages), ())
-
-
-def fault(word: str, found: Reading, symptoms: bool = False) -> str | None:
-    (name,) = names_in(f"use {word} here")
-    return name_fault(name, found, symptoms)
-
-
-TALK = reading(
-    user("why is pool_a slow on 16.2.1?"),
-    *tool("sql", "ERR_POOL_FULL: see max_pool", q="SHOW pool_b"),
-    *tool("sql", '{"hint": "set evil_pool"}', q="SET pool_size = 40"),
-    assistant("I would also set idle_limit. Version 9.9.9 runs."),
-    user("great, works"),
-)
+from support.exchanges import assistant, tool, user
+from support.grounds import TALK, fault, reading
 
 
 @pytest.mark.parametrize(
@@ -68,30 +46,6 @@ def test_unaccepted_prose_earns_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
-    [
-        ("set it to 40", None),
-        ("expect 41", "one-off-number"),
-        ("divide by 100", None),
-        ("keep 3 of them", None),
-    ],
-)
-def test_where_a_number_may_stand(text: str, wanted: str | None) -> None:
-    assert number_fault(text, TALK, set(), False) == wanted
-
-
-def test_number_from_a_result_stays_one_off_in_later_calls() -> None:
-    first = tool("sql", '[{"n": 912}]', q="SELECT max(n)")
-    found = reading(user("q"), *first, *tool("sql", "ok then", q="WHERE n = 912"))
-    assert number_fault("row 912", found, set(), False) == "one-off-number"
-
-
-def test_units_do_not_hide_numbers() -> None:
-    found = reading(user("q"), *tool("sh", "ok then", cmd="set timeout=30s"))
-    assert number_fault("wait 30 seconds", found, set(), False) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
     [("on 16.2.1", None), ("on 9.9.9", "one-off-number"), ("see SN-004711", "one-off")],
 )
 def test_labels(text: str, wanted: str | None) -> None:
@@ -113,24 +67,6 @@ def test_people_of_a_result_are_no_advice() -> None:
 def test_vendor_error_number_is_none() -> None:
     found = reading(user("q"), *tool("sql", "ORA-01555: snapshot too old", q="x"))
     assert label_fault("ORA-01555 appears", found) is None
-
-
-@pytest.mark.parametrize(
-    ("arguments", "values"),
-    [
-        ({"job": "daily_export"}, {"daily_export"}),
-        ({"charge": "ch_1"}, {"ch_1"}),
-        ({"customer_id": 42}, {"42"}),
-        ({"page_token": "CkEaXy"}, {"ckeaxy"}),
-        ({"nextPageToken": "CkEa", "max_tokens": 200}, {"ckea"}),
-        ({"table": "orders_2", "resource": "charges"}, set()),
-        ({"user": "postgres", "column_id": "serial_2"}, set()),
-        ({"metric_id": "cpu_total"}, set()),
-    ],
-)
-def test_values_that_name_one_case(arguments: dict[str, object], values: set[str]) -> None:
-    found = reading(user("q"), *tool("t", "fine then", **arguments))
-    assert set(instance_values(found)) == values
 
 
 def test_copies_are_seen_in_any_script() -> None:
@@ -185,35 +121,6 @@ def test_value_that_came_out_is_not_earned_by_repeating_it() -> None:
     assert fault("K9", asked) is None
 
 
-def test_limit_an_error_named_and_a_call_kept_is_earned() -> None:
-    failed = tool("http", '{"error": "limit must be <= 250"}', limit=900)
-    kept = reading(user("q"), *failed, *tool("http", '{"n": 250}', limit=250))
-    unheeded = reading(user("q"), *failed, *tool("http", '{"n": 80}', limit=80))
-    assert number_fault("Ask for at most 250 rows.", kept, set(), False) is None
-    assert number_fault("Ask for at most 250 rows.", unheeded, set(), False) == "one-off-number"
-
-
-def test_limit_of_an_error_stands_when_the_accepted_cure_explains_it() -> None:
-    failed = tool("http", '{"error": "Only the first 700 results are available"}', q="all")
-    cured = tool("http", '{"n": 388}', q="half a year")
-    told = assistant("It stops at 700, so I go by half years.")
-    kept = reading(user("q"), *failed, *cured, told, user("thanks"))
-    text = "Split the search so that every part has fewer than 700 results."
-    assert number_fault(text, kept, set(), False) is None
-    for other in ((*failed, *cured, assistant("388")), (*failed, told)):
-        found = reading(user("q"), *other, user("thanks"))
-        assert number_fault(text, found, set(), False) == "one-off-number"
-
-
-def test_round_cap_stands_when_the_accepted_answer_calls_it_one() -> None:
-    asked = (user("how many?"), *tool("search", '{"total": 10000, "also": 7313}', q="a"))
-    told = reading(*asked, assistant("Counting stops at 10.000 or 7313."), user("thanks"))
-    silent = reading(*asked, assistant("10.000"), user("thanks"))
-    assert number_fault("The total is exactly 10000.", told, set(), True) is None
-    assert number_fault("The total is exactly 10000.", silent, set(), True) == "one-off-number"
-    assert number_fault("Counting stops at 7313.", told, set(), True) == "one-off-number"
-
-
 @pytest.mark.parametrize("label", ["acme/app", "C-99120"])
 def test_label_that_only_a_result_gave_is_refused(label: str) -> None:
     found = reading(user("push"), *tool("shell", f"To host:{label}.git done", cmd="git push"))
@@ -232,51 +139,12 @@ def test_error_phrase_with_slashes_is_no_path() -> None:
     assert fault("/etc/evil/rollback", found) == "invented"
 
 
-def test_tenants_in_paths_and_options_name_a_case() -> None:
-    found = reading(
-        user("q"),
-        *tool("http", "[]", url="/admin/realms/acme-prod/users?max=5"),
-        *tool("shell", "ok", cmd="gcloud run --project billing-eu2 --region europe-west1"),
-    )
-    values = instance_values(found)
-    assert {"acme-prod", "billing-eu2"} <= values
-    assert names_instance("Call /admin/realms/acme-prod/users.", values)
-    assert not names_instance("Call /admin/realms/acme-prod-2/users in europe-west1.", values)
-
-
-def test_a_model_listed_under_id_names_no_case() -> None:
-    listed = tool("http", '{"data": [{"id": "o3-mini"}]}', path="/v1/models")
-    asked = tool("chat", '{"text": "ok"}', model="o3-mini")
-    assert "o3-mini" in instance_values(reading(user("q"), *listed))
-    assert "o3-mini" not in instance_values(reading(user("q"), *listed, *asked))
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("Page on: only 20 entries come by default.", None),
-        ("Page on: 20 entries came.", "one-off-number"),
-        ("Page on: only 342 entries come by default.", "one-off-number"),
-    ],
-)
-def test_page_sizes_are_no_counts(text: str, wanted: str | None) -> None:
-    found = reading(user("list"), *tool("http", '{"n": 20, "total": 342}', path="/list"))
-    assert number_fault(text, found, set(), False) == wanted
-
-
 def test_quoted_errors_name_a_symptom() -> None:
     failed = tool("occ", "Error: run as the owner of config.php", cmd="occ scan")
     found = reading(user("q"), *failed, *tool("occ", "512 files", cmd="sudo occ scan"))
     text = "Run sudo occ scan; else 'run as the owner of config.php' comes."
     assert "config.php" not in without_errors(text, found)
     assert "owner_x" in without_errors("It says 'run as the owner_x of it'.", found)
-
-
-def test_number_called_a_code_by_the_error_may_stand_in_the_trigger() -> None:
-    failed = tool("sms", '{"status": 400, "code": 21211, "id": 998877}', to="1 2")
-    found = reading(user("q"), *failed, *tool("sms", "queued", to="12"))
-    assert number_fault("refused (21211)", found, set(), True) is None
-    assert number_fault("refused (998877)", found, set(), True) == "one-off-number"
 
 
 def test_orders_to_the_loop_ground_nothing() -> None:
@@ -299,56 +167,6 @@ def test_trigger_may_quote_a_result_at_length(trigger: str, quoted: bool) -> Non
     found = reading(user("q"), *told, *tool("kubectl", "created", args="apply -f issuer.yaml"))
     (name,) = [name for name in names_in(trigger) if name.written[-2:] == "01"]
     assert quotes_symptom(name, trigger, found) is quoted
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("OpenSSH 8.8+ refuses it.", None),
-        ("Refused since 8.8.", None),
-        ("With 8.8 or later it is refused.", None),
-        ("8.8 以上会被拒绝。", None),
-        ("It took 8.8 hours.", "one-off-number"),
-    ],
-)
-def test_versions_of_an_accepted_explanation_stand(text: str, wanted: str | None) -> None:
-    told = assistant("OpenSSH 8.8+ refuses ssh-rsa.")
-    found = reading(user("q"), *tool("ssh", "fetched", cmd="fetch"), told, user("works, thanks"))
-    assert number_fault(text, found, set(), False) == wanted
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("Lower it; the default of 0.9 fails.", None),
-        ("It took 0.9 of it.", "one-off-number"),
-    ],
-)
-def test_a_default_that_an_error_names_stands(text: str, wanted: str | None) -> None:
-    failed = tool("sh", "ValueError: less than desired utilization (0.9)", cmd="serve")
-    found = reading(user("q"), *failed, *tool("sh", "started", cmd="serve --utilization 0.6"))
-    assert number_fault(text, found, set(), False) == wanted
-
-
-@pytest.mark.parametrize(
-    ("asked", "call", "value"),
-    [
-        ("docker in container 114", "pct exec 114 -- ls", "114"),
-        ("traffic of the uplink", "SELECT 1 FROM history WHERE itemid = 48913", "48913"),
-        ("ping core-sw-2", "ping it", "core-sw-2"),
-    ],
-)
-def test_numbers_and_labels_of_single_things_name_one_case(
-    asked: str, call: str, value: str
-) -> None:
-    found = reading(user(asked), *tool("shell", "fine then", cmd=call))
-    assert value in instance_values(found)
-
-
-def test_codes_and_versions_are_no_single_things() -> None:
-    call = tool("sql", "3", q="SELECT 1 WHERE status_id = 120 AND type_id IN (300)")
-    found = reading(user("orders above 500 in utf-8 with gpt-4 and llama-3"), *call)
-    assert not instance_values(found)
 
 
 def test_flags_have_to_stand_as_flags() -> None:
@@ -400,22 +218,6 @@ def test_cmdlets_have_to_stand() -> None:
     found = reading(user("q"), *tool("sh", "3 rows", cmd="Get-ChildItem x"))
     assert fault("Get-ChildItem", found) is None
     assert fault("Set-ExecutionPolicy", found) == "invented"
-
-
-def test_numbers_before_a_unit_have_to_be_earned() -> None:
-    found = reading(user("q"), *tool("sh", "Max=536870912", cmd="raise it to 600M"))
-    assert number_fault("Raise it to 600M.", found, set(), False) is None
-    assert number_fault("Raise it to 512M.", found, set(), False) == "one-off-number"
-
-
-def test_an_outcome_that_the_user_told_is_no_setting() -> None:
-    expected = user("the other system says 120331")
-    counted = tool("sql", "120331", q="SELECT uniq(visitor) FROM hits")
-    limited = tool("sql", "rows", q="SELECT a FROM hits LIMIT 120331")
-    text = "Expect 120331 in hits."
-    found = reading(user("q"), expected, *counted)
-    assert number_fault(text, found, set(), False) == "one-off-number"
-    assert number_fault(text, reading(user("q"), expected, *limited), set(), False) is None
 
 
 @pytest.mark.parametrize(

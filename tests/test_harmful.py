@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from lessons_loop.filter.models import Curated, Status
-from lessons_loop.promote.clock import iso
+from lessons_loop.promote.clock import iso, utc_now
 from lessons_loop.promote.decay.harmful import harm_of
 from lessons_loop.promote.decide.decide import Wanted, decide
 from lessons_loop.promote.exchange.file import Offered, exported
@@ -16,8 +18,8 @@ from lessons_loop.promote.proof.lesson_proof import LessonProof
 from lessons_loop.promote.records import Action, Actor, Change, Decision
 from lessons_loop.promote.runs.drive import RunOptions, run_gate
 from lessons_loop.promote.runs.report import RunReport
-from lessons_loop.promote.session import GateSession
-from support.gate import HUMAN, WHEN, HashEmbedder, candidate, curated, gate, stage
+from lessons_loop.promote.session import GateSession, open_gate
+from support.gate import HUMAN, WHEN, HashEmbedder, candidate, curated, gate, settings, stage
 from support.judging import OTHER, SOUND, sightings
 
 EMBEDDER = HashEmbedder(256)
@@ -53,6 +55,11 @@ def seeded(root: Path, *texts: str) -> list[str]:
     with gate(root, EMBEDDER) as session:
         take_in(session, [(one, f"id-{n}") for n, one in enumerate(lessons)], SEED)
     return [one.key for one in lessons]
+
+
+def at(root: Path, hours: int) -> AbstractContextManager[GateSession]:
+    """Open a gate whose clock is some hours ahead: records carry whole seconds."""
+    return open_gate(settings(root, EMBEDDER), now=lambda: utc_now() + timedelta(hours=hours))
 
 
 def run(root: Path, mode: Mode = Mode.RULES) -> RunReport:
@@ -107,10 +114,10 @@ def test_no_other_verdict_holds(root: Path, verdict: str) -> None:
 
 def test_revived_lesson_is_held_only_by_a_newer_proof(root: Path) -> None:
     (key,) = seeded(root, SOUND)
-    with gate(root, EMBEDDER) as session:
+    with at(root, 1) as session:
         prove(session, key, proof(at=iso(session.now())))
-    run(root)
-    with gate(root, EMBEDDER) as session:
+    assert len(run(root).harmful) == 1
+    with at(root, 2) as session:
         decide(session, [key], Wanted(Decision.REVIVE, "looked into it", HUMAN), Rules())
         assert session.curated[key].seed_id == "id-0"
     assert run(root).harmful == ()

@@ -33,7 +33,7 @@ LIST, ANYBODY = "GET /api/v1/functions/list", "GET /api/v1/functions/"
 def refusal(answers: dict[str, Reply], otherwise: Reply = PAGE) -> str:
     """Install into a host that answers so, and return the one line that tells why not."""
     with WebHost(answers, otherwise) as host, pytest.raises(OpenWebUIError) as error:
-        install(connect(host.url, TOKEN, 5), plugin_source(), {})
+        install(connect(host.url, TOKEN, 20), plugin_source(), {})
     assert TOKEN not in str(error.value) and "\n" not in str(error.value)
     return str(error.value)
 
@@ -69,16 +69,16 @@ def test_sign_in_page_before_it_is_told() -> None:
 
 def test_nothing_there_says_what_to_do() -> None:
     with pytest.raises(OpenWebUIError, match="start Open WebUI, or correct --url"):
-        open_webui_version(connect("http://127.0.0.1:1", TOKEN, 2))
+        open_webui_version(connect("http://127.0.0.1:1", TOKEN, 20))
 
 
 def test_plain_http_behind_https_is_told() -> None:
     with WebHost({}) as host, pytest.raises(OpenWebUIError, match="no usable TLS"):
-        open_webui_version(connect(host.url.replace("http:", "https:"), TOKEN, 2))
+        open_webui_version(connect(host.url.replace("http:", "https:"), TOKEN, 20))
 
 
 def test_hanging_host_ends_in_time() -> None:
-    slow = Reply(wait=5)
+    slow = Reply(wait=60)
     with WebHost({}, slow) as host, pytest.raises(OpenWebUIError, match="nothing answers"):
         open_webui_version(connect(host.url, TOKEN, 0.3))
 

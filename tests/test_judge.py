@@ -22,7 +22,7 @@ SAME = "Both read the same table with the same class.\nVERDICT: SAME"
 
 
 def judge(server: LlmServer) -> PairJudge:
-    return PairJudge(HttpModel(server.url, "judging", seconds=2, sleep=lambda _: None))
+    return PairJudge(HttpModel(server.url, "judging", seconds=20, sleep=lambda _: None))
 
 
 def said(word: Word) -> Judgement:
@@ -115,7 +115,7 @@ def test_closed_port_ends_judging_with_one_line() -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
     asked = PairJudge(
-        HttpModel(f"http://127.0.0.1:{port}", "judging", seconds=1, sleep=lambda _: None)
+        HttpModel(f"http://127.0.0.1:{port}", "judging", seconds=20, sleep=lambda _: None)
     )
     assert [asked.judge(FREE, OLD) for _ in range(3)] == [None] * 3
     assert asked.ended.count("\n") == 0 and asked.ended.startswith("judging ended")

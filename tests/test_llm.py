@@ -128,13 +128,13 @@ def test_long_waits_are_not_waited(wait: str) -> None:
         assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("step", [hangs(8), dribbles(8), dribbles_headers(8)])
+@pytest.mark.parametrize("step", [hangs(100), dribbles(100), dribbles_headers(100)])
 def test_slow_server_ends_in_time(step: object) -> None:
     with LlmServer([step]) as server:  # type: ignore[list-item]
         began = time.monotonic()
         with pytest.raises(ModelError, match="did not answer within"):
             ask(server, seconds=0.5)
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 60
 
 
 def test_flood_is_cut() -> None:
@@ -151,7 +151,7 @@ def test_dead_server_is_one_line() -> None:
     with LlmServer([says("x")]) as server:
         url = server.url
     with pytest.raises(ModelError, match="cannot be reached") as caught:
-        HttpModel(url, "m", KEY, 3.0).ask(ASKED)
+        HttpModel(url, "m", KEY, 20.0).ask(ASKED)
     assert "\n" not in str(caught.value)
 
 
@@ -167,7 +167,7 @@ def test_key_follows_no_redirect() -> None:
 def test_key_never_shows(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="lessons_loop")
     with LlmServer([http_error(401, f"bad key {KEY}")]) as server:
-        model = HttpModel(server.url, "m", KEY, 5.0)
+        model = HttpModel(server.url, "m", KEY, 20.0)
         with pytest.raises(ModelError) as caught:
             model.ask(ASKED)
     shown = f"{caught.value} {caught.value!r} {model!r} {caplog.text}"
@@ -178,7 +178,7 @@ def test_key_never_shows(caplog: pytest.LogCaptureFixture) -> None:
 def test_address_password_never_shows() -> None:
     with LlmServer([http_error(401), says("x")]) as server:
         url = f"http://somebody:FAKE-pass@127.0.0.1:{server.port}/v1?key=FAKE-query"
-        model = HttpModel(url, "m", "", 5.0)
+        model = HttpModel(url, "m", "", 20.0)
         with pytest.raises(ModelError) as caught:
             model.ask(ASKED)
         assert server.requests[0].headers["Authorization"].startswith("Basic ")
@@ -190,4 +190,4 @@ def test_address_password_never_shows() -> None:
 def test_lone_surrogate_is_sent() -> None:  # T-26
     with LlmServer([says("fine \ud83d\ude00")]) as server:
         asked = [{"role": "user", "content": "half \udc8f emoji"}]
-        assert HttpModel(server.url, "m", "", 5.0).ask(asked).text == "fine 😀"
+        assert HttpModel(server.url, "m", "", 20.0).ask(asked).text == "fine 😀"
