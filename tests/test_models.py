@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.errors import InvalidLesson
-from lessons_loop.filter.events import Rating, Tally, Usage, tally_of
+from lessons_loop.filter.events import Rating, Tally, Usage, is_counted, tally_of
 from lessons_loop.filter.kinds import KIND_MEANINGS
 from lessons_loop.filter.models import (
     Candidate,
@@ -23,6 +23,9 @@ from lessons_loop.filter.models import (
     Record,
     Status,
 )
+from lessons_loop.filter.spool import Spool, read_spooled, spooled
+from lessons_loop.filter.store import StorePaths
+from lessons_loop.filter.text import digest
 
 LINE = st.text(
     st.characters(exclude_categories=("Cs",), exclude_characters="\x00\n\r"), min_size=1
@@ -252,3 +255,32 @@ def test_tally_keeps_what_was_counted():
 
 def test_every_kind_is_explained():
     assert set(KIND_MEANINGS) == set(Kind)
+
+
+@given(st.text(min_size=1, max_size=40))
+def test_share_counts_all_none_or_more_with_a_larger_one(message):
+    assert is_counted(message, "") and is_counted(message, "100") and not is_counted(message, "0")
+    assert is_counted(message, "40") <= is_counted(message, "70%")
+
+
+def test_share_counts_about_so_many_answers():
+    counted = sum(is_counted(digest("message", str(n)), "10") for n in range(20_000))
+    assert 1_800 < counted < 2_200
+
+
+def test_uses_and_their_thumbs_are_sampled_together(tmp_path, monkeypatch):
+    spool = Spool(StorePaths(tmp_path / "store"))
+    monkeypatch.setenv("LESSONS_USAGE_SHARE", "30%")
+    for n in range(40):
+        spool.append_usage("sql", Usage(keys=("k",), message_ref=f"m{n}", at="2026"))
+        spool.append_rating("sql", Rating(message_ref=f"m{n}", outcome="up", at="2026"))
+    kept = [read_spooled(file)[1].metadata for file in spooled(spool.paths.spool)]
+    used = {row["message_ref"] for row in kept if row["type"] == "used"}
+    assert used == {row["message_ref"] for row in kept if row["type"] == "rating"}
+    assert 0 < len(used) < 40
+
+
+def test_unusable_share_counts_all_and_says_so_once(caplog):
+    given_share = "a third"
+    assert all(is_counted(f"m{n}", given_share) for n in range(50))
+    assert caplog.text.count("is no percentage") == 1 and "a third" in caplog.text

@@ -24,8 +24,8 @@ from support.processes import alive, soon
 
 SPAWNER = (
     "import subprocess, sys, time;"
-    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
-    "print(child.pid, flush=True); time.sleep(60)"
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)']);"
+    "print(child.pid, flush=True); time.sleep(300)"
 )
 
 
@@ -66,9 +66,9 @@ def test_children_end_with_a_killed_parent(tmp_path: Path) -> None:
         "import os, pathlib, sys, time;"
         "from lessons_loop.deploy.processes import start;"
         "folder = pathlib.Path(sys.argv[1]);"
-        "child = start('trial', [sys.executable, '-c', 'import time; time.sleep(60)'],"
+        "child = start('trial', [sys.executable, '-c', 'import time; time.sleep(300)'],"
         " folder / 'log', os.environ, folder);"
-        "print(child.pid, flush=True); time.sleep(60)"
+        "print(child.pid, flush=True); time.sleep(300)"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
@@ -96,15 +96,17 @@ def test_waiting_notices_an_early_end(tmp_path: Path) -> None:
 
 
 def test_waiting_for_a_silent_process_is_bounded(tmp_path: Path) -> None:
-    child = run("print('starting', flush=True); import time; time.sleep(60)", tmp_path)
-    with stopping([child]), pytest.raises(StartError, match="not ready after 1 s: starting"):
-        wait_for_url(child, f"http://127.0.0.1:{free_port()}/ready", 1)
+    child = run("print('starting', flush=True); import time; time.sleep(300)", tmp_path)
+    with stopping([child]):
+        assert soon(lambda: "starting" in child.log.read_text())
+        with pytest.raises(StartError, match="not ready after 1 s: starting"):
+            wait_for_url(child, f"http://127.0.0.1:{free_port()}/ready", 1)
 
 
 def test_failed_command_is_reported_by_its_last_line(tmp_path: Path) -> None:
     child = run("import sys; print('lessons: broken store'); sys.exit(1)", tmp_path)
     with pytest.raises(StartError, match=r"^lessons: broken store \(trial ended with code 1\)"):
-        wait_for_exit(child, 20)
+        wait_for_exit(child, 60)
 
 
 def test_missing_program_is_a_start_error(tmp_path: Path) -> None:

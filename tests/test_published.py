@@ -91,6 +91,7 @@ def test_reader_meets_the_old_or_the_new_file(paths):
     counts = set()
 
     def read():
+        counts.add(len(read_published(paths.published("sql")).lessons))
         while not stop.is_set():
             counts.add(len(read_published(paths.published("sql")).lessons))
 

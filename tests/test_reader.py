@@ -102,7 +102,7 @@ def test_timer_stops_with_its_owner():
             await asyncio.sleep(0.01)
         del owner
         gc.collect()
-        await asyncio.wait_for(timer, 5)
+        await asyncio.wait_for(timer, 60)
 
     asyncio.run(scene())
 

@@ -40,7 +40,8 @@ def root(tmp_path):
 def chat(root, function, **valves):
     app = app_with(EMBEDDER)
     app.state.RERANKING_FUNCTION = function
-    settings = {"rerank": True, "top_k": 1, "min_similarity": "0.05"} | valves
+    settings = {"rerank": True, "top_k": 1, "min_similarity": "0.05"}
+    settings |= {"recall_timeout_ms": 20_000} | valves
     plugin = Filter()
     plugin.valves = Filter.Valves(store=str(root), domains="sql", **settings)
     request = SimpleNamespace(app=app)
@@ -99,11 +100,11 @@ def test_nonsense_keeps_the_plain_order(root, step, caplog):
 
 
 def test_silent_model_costs_one_chat_its_share(root, caplog):  # T-05
-    with LlmServer([hangs(5)]) as server:
-        ask = chat(root, reranking_function(server.url, 5), recall_timeout_ms=400)
+    with LlmServer([hangs(60)]) as server:
+        ask = chat(root, reranking_function(server.url, 60), recall_timeout_ms=4_000)
         started = time.monotonic()
         first, second = asyncio.run(both(ask))
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 40
     assert NEAR in first[0] and first == second
     assert "did not answer in time" in caplog.text and len(server.requests) == 1
 

@@ -9,15 +9,9 @@ import time
 import numpy as np
 import pytest
 
-from lessons_loop.filter.alerts import Alerts
-from lessons_loop.filter.embed import Purpose
-from lessons_loop.filter.errors import StoreMissing, StoreUnreachable
-from lessons_loop.filter.models import Record
-from lessons_loop.filter.reader import CuratedReader
+from lessons_loop.filter.errors import StoreMissing
 from lessons_loop.filter.recall import score
 from lessons_loop.filter.server import open_server, parse_server
-from lessons_loop.filter.server_rows import read_page
-from lessons_loop.filter.server_shelf import CuratedServer
 from lessons_loop.filter.store import StorePaths
 from support.chroma_server import (
     ChromaServer,
@@ -25,56 +19,28 @@ from support.chroma_server import (
     free_port,
     prepare,
     put_curated,
-    put_rows,
 )
 from support.gate import HashEmbedder
-from support.relay import FILTER_MAY, Relay, Spoilt
+from support.processes import soon
+from support.relay import FILTER_MAY, Spoilt
+from support.server_reading import (
+    EMBEDDER,
+    MORE,
+    NAME,
+    all_texts,
+    curated,
+    reading,
+    relayed,
+    source,
+    texts,
+)
 from support.shelf import put_published, shelf, shelved
-
-EMBEDDER = HashEmbedder()
-MORE = shelved("Use LIMIT on big tables.", "big tables")
-NAME = "sql-lessons"
 
 
 @pytest.fixture
 def url(store_url):
     prepare(parse_server(store_url), "sql", "ops")
     return store_url
-
-
-def source(url, **options):
-    return CuratedServer(parse_server(url), **options)
-
-
-@contextlib.contextmanager
-def reading(url, domains=("sql", "ops"), **options):
-    reader = CuratedReader(source(url, **options), domains, Alerts())
-    try:
-        yield reader
-    finally:
-        reader.close()
-
-
-@contextlib.contextmanager
-def relayed(url, server, **options):
-    relay = Relay(server.base, **options)
-    with relay, reading(url.replace(server.base, relay.base)) as reader:
-        yield relay, reader
-
-
-@contextlib.contextmanager
-def curated(url, name=NAME):
-    with contextlib.closing(open_server(parse_server(url), "curated")) as client:
-        yield client, client.get_collection(name, embedding_function=None)
-
-
-def texts(reader):
-    recall = reader.loaded.recall
-    return {recall.lesson(place).lesson.text for place in range(len(recall.keys))}
-
-
-def all_texts(lessons):
-    return {lesson.lesson.text for lesson in lessons}
 
 
 def test_change_is_seen_and_unchanged_is_not_read_again(url, chroma_server):  # T-40
@@ -120,78 +86,6 @@ def test_lessons_without_an_embedder_are_found_by_words(url):
         assert recall.lesson(best) == shelf()[0]
 
 
-def test_many_lessons_come_in_pages(url):
-    many = [shelved(f"Use table t{n} for topic {n}.", f"topic {n}") for n in range(1201)]
-    put_curated(url, many, HashEmbedder(400))  # 250 rows a page
-    with reading(url) as reader:
-        reader.refresh()
-        assert texts(reader) == all_texts(many)
-
-
-def test_unusable_rows_are_left_out_and_told_once(url, caplog):
-    put_curated(url, shelf(), EMBEDDER)
-    good = MORE.to_record()
-    bad = [
-        Record("forged", good.document, good.metadata),
-        Record("x1", "text", {"domain": "sql"}),
-        shelved("Prune volumes.", "full disk", domain="ops").to_record(),
-    ]
-    rows = EMBEDDER.embed([record.document for record in bad], Purpose.DOCUMENT)
-    with curated(url) as (_, collection):
-        put_rows(collection, bad, rows)
-        put_rows(collection, [good], np.zeros((1, 64), np.float32))
-        collection.modify(metadata=collection.metadata | {"rev": 2})
-    with reading(url) as reader, caplog.at_level(logging.WARNING):
-        reader.refresh()
-        reader.refresh()
-        assert texts(reader) == all_texts(shelf()) and len(caplog.records) == 1
-        assert "3 rows cannot be read" in caplog.text and "1 rows have no usable" in caplog.text
-        put_curated(url, shelf(), EMBEDDER, rev=3)
-        reader.refresh()
-        assert reader.alerts.active == {}
-
-
-def test_change_that_leaves_no_usable_row_keeps_the_lessons(url, caplog):
-    put_curated(url, shelf(), EMBEDDER)
-    with reading(url) as reader, caplog.at_level(logging.WARNING):
-        reader.refresh()
-        with curated(url) as (_, collection):
-            rows = collection.get(include=[])["ids"]
-            collection.update(ids=rows, embeddings=np.zeros((len(rows), 64), np.float32))
-            collection.modify(metadata=collection.metadata | {"rev": 2})
-        assert not reader.refresh() and texts(reader) == all_texts(shelf())
-        assert "none of 3 rows can be used: 3 rows have no usable vector" in caplog.text
-        put_curated(url, shelf(), EMBEDDER, rev=3)
-        assert reader.refresh() and reader.alerts.active == {}
-
-
-@pytest.mark.parametrize("factor", [1e30, 1e-30, 7.0])
-def test_vectors_become_unit_rows(factor):
-    record = shelf()[0].to_record()
-    row = EMBEDDER.embed([record.document], Purpose.DOCUMENT)
-    fields = {"ids": [record.id], "documents": [record.document], "metadatas": [record.metadata]}
-    vectors = read_page(fields | {"embeddings": row * np.float32(factor)}, "sql", 64).vectors
-    assert (vectors.dtype, vectors.shape) == (np.float32, (1, 64))
-    assert np.allclose(vectors, row, atol=1e-5)
-
-
-@pytest.mark.parametrize("rows", [None, [], [[1.0] * 63], [["x"] * 64], [[None] * 64], 7, "text"])
-def test_rows_without_a_vector_are_counted(rows):
-    record = shelf()[0].to_record()
-    fields = {"ids": [record.id], "documents": [record.document], "metadatas": [record.metadata]}
-    page = read_page(fields | {"embeddings": rows}, "sql", 64)
-    assert (page.keys, page.bad_rows, page.bad_vectors) == ([], 0, 1)
-
-
-def test_more_than_recall_holds_is_capped_and_told(url, caplog):
-    put_curated(url, shelf(MORE), EMBEDDER)
-    with reading(url, most=2) as reader, caplog.at_level(logging.WARNING):
-        reader.refresh()
-        reader.refresh()
-        assert len(texts(reader)) == 2
-    assert len(caplog.records) == 1 and "only the first 2 are recalled" in caplog.text
-
-
 def test_store_nobody_initialised_names_the_command_once(store_url, caplog):
     with reading(store_url) as reader, caplog.at_level(logging.WARNING):
         for _ in range(3):
@@ -223,16 +117,17 @@ def test_server_out_of_reach_keeps_the_lessons_and_warns_once(tmp_path, caplog, 
         prepare(parse_server(server.base), "sql", "ops")
         put_curated(server.base, shelf(), EMBEDDER)
         with reading(server.base, seconds=2.0) as reader, caplog.at_level(logging.WARNING):
-            reader.refresh()
+            assert soon(reader.refresh)
+            caplog.clear()
             getattr(server, blow)()
             started = time.monotonic()
             for _ in range(3):
                 assert not reader.refresh()
-            assert time.monotonic() - started < 11 and len(texts(reader)) == 3
+            assert time.monotonic() - started < 60 and len(texts(reader)) == 3
             assert len(caplog.records) == 1 and "stay in use" in caplog.text
             server.thaw() if blow == "freeze" else server.start()
             put_curated(server.base, shelf(MORE), EMBEDDER, rev=2)
-            assert reader.refresh() and len(texts(reader)) == 4
+            assert soon(reader.refresh) and len(texts(reader)) == 4
             assert reader.alerts.active == {}
 
 
@@ -325,45 +220,6 @@ def test_change_while_reading_is_read_at_the_next_look(url, chroma_server):
         armed.append(1)
         assert not reader.refresh() and len(texts(reader)) == 3
         assert reader.refresh() and texts(reader) == all_texts([MORE])
-
-
-def test_whole_load_has_a_limit(url, chroma_server):
-    put_curated(url, shelf(), EMBEDDER)
-    with Relay(chroma_server.base, delay=0.2) as relay:
-        shelves = source(url.replace(chroma_server.base, relay.base), load_seconds=0.1)
-        with pytest.raises(StoreUnreachable, match=r"more than 0\.1 s"):
-            shelves.fetch("sql", None)
-
-
-@pytest.mark.parametrize(
-    "spoilt",
-    [
-        Spoilt(200, b"<html>"),
-        Spoilt(500, b"{}"),
-        Spoilt(200, b'{"ids": [["a"]]}'),
-        Spoilt(200, b"[1]"),
-        Spoilt(200, b'{"ids":["a"],"documents":[1],"metadatas":["x"],"embeddings":[["y"]]}'),
-        Spoilt(403, b"no"),
-        Spoilt(302, b"", (("Location", "http://127.0.0.1:9/"),)),
-    ],
-)
-def test_odd_answers_keep_the_lessons(url, chroma_server, caplog, spoilt):
-    put_curated(url, shelf(), EMBEDDER)
-    odd = []
-
-    def spoil(call):
-        return spoilt if odd else None
-
-    with relayed(url, chroma_server, spoil=spoil) as (_, reader):
-        reader.refresh()
-        odd.append(1)
-        put_curated(url, [MORE], EMBEDDER, rev=2)
-        with caplog.at_level(logging.WARNING):
-            for _ in range(2):
-                assert not reader.refresh()
-        assert len(texts(reader)) == 3 and len(caplog.records) == 1
-        odd.clear()
-        assert reader.refresh() and reader.alerts.active == {}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lessons_loop.filter.errors import StoreError, StoreLocked
-from lessons_loop.filter.events import Rating, Usage, is_counted
+from lessons_loop.filter.events import Usage
 from lessons_loop.filter.models import Candidate, Evidence, Lesson, Record
 from lessons_loop.filter.spool import (
     STUCK_SECONDS,
@@ -26,18 +26,11 @@ from lessons_loop.filter.spool import (
     spooled,
     write_spooled,
 )
-from lessons_loop.filter.store import StorePaths, ensure_salt, file_lock, staging_session
-from lessons_loop.filter.text import digest
+from lessons_loop.filter.store import StorePaths, file_lock, staging_session
+from support.spooling import DRAIN, HOLD, NO_DESCRIPTORS, SEND
 
 LESSON = Lesson(domain="sql", text="Use LIMIT.", kind="perf-guard", trigger="big tables")
 PROOF = Evidence(kind="tool-success", quote="12 rows in 3 ms", excerpt="[2] 12 rows in 3 ms")
-DRAIN = """
-import sys
-from pathlib import Path
-from lessons_loop.filter.spool import Spool
-from lessons_loop.filter.store import StorePaths
-Spool(StorePaths(Path(sys.argv[1]))).drain(60)
-"""
 
 
 def candidate(number):
@@ -90,7 +83,7 @@ def test_two_processes_drain_one_spool(spool):
     spool.append_candidates([candidate(n) for n in range(120)])
     command = [sys.executable, "-c", DRAIN, str(spool.paths.root)]
     drainers = [subprocess.Popen(command) for _ in range(2)]
-    assert [drainer.wait(120) for drainer in drainers] == [0, 0]
+    assert [drainer.wait(250) for drainer in drainers] == [0, 0]
     assert spool.waiting() == 0
     assert len(rows(spool.paths, "sql-lessons-candidates")["ids"]) == 120
 
@@ -161,23 +154,6 @@ def test_folder_among_the_waiting_holds_up_nobody(spool):
     assert spool.waiting() == 0
 
 
-NO_DESCRIPTORS = """
-import resource, sys
-from pathlib import Path
-from lessons_loop.filter.errors import StoreError
-from lessons_loop.filter.spool import Spool
-from lessons_loop.filter.store import StorePaths
-class Sink:
-    def store(self, rows, seconds):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
-        return {}
-try:
-    Spool(StorePaths(Path(sys.argv[1])), Sink()).drain()
-except StoreError as error:
-    print(error)
-"""
-
-
 def test_record_no_descriptor_was_left_for_stays(spool):
     spool.append_candidates([candidate(n) for n in range(52)])
     command = [sys.executable, "-c", NO_DESCRIPTORS, str(spool.paths.root)]
@@ -192,31 +168,16 @@ def test_file_two_workers_set_aside_stops_neither(spool):
         (spool.paths.spool / f"0{n:03d}.json").write_text("{")
     command = [sys.executable, "-c", DRAIN, str(spool.paths.root)]
     drainers = [subprocess.Popen(command) for _ in range(3)]
-    assert [drainer.wait(120) for drainer in drainers] == [0, 0, 0]
+    assert [drainer.wait(250) for drainer in drainers] == [0, 0, 0]
     assert len(list((spool.paths.spool / "bad").iterdir())) == 200
     assert len(rows(spool.paths, "sql-lessons-candidates")["ids"]) == 3
-
-
-SEND = """
-import sys
-from pathlib import Path
-from lessons_loop.filter.spool import Spool
-from lessons_loop.filter.store import StorePaths
-class Sink:
-    def store(self, rows, seconds):
-        for records in rows.values():
-            for record in records:
-                print(record.id)
-        return {}
-Spool(StorePaths(Path(sys.argv[1])), Sink()).drain(60)
-"""
 
 
 def test_three_workers_send_each_record_once(spool):
     spool.append_candidates([candidate(n) for n in range(200)])
     command = [sys.executable, "-c", SEND, str(spool.paths.root)]
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    sent = [line for one in workers for line in one.communicate(timeout=120)[0].splitlines()]
+    sent = [line for one in workers for line in one.communicate(timeout=250)[0].splitlines()]
     assert len(sent) == len(set(sent)) == 200 and spool.waiting() == 0
 
 
@@ -254,77 +215,6 @@ def test_closed_spool_leaves_the_rest_to_the_next(tmp_path):
     sink.spool.append_candidates([candidate(n) for n in range(120)])
     assert sink.spool.drain() == len(sink.taken) == 50
     assert sink.spool.waiting() == 70 and Spool(StorePaths(tmp_path)).drain() == 70
-
-
-FULL_DISK = """
-import resource, sys
-from pathlib import Path
-from lessons_loop.filter.errors import StoreError
-from lessons_loop.filter.models import Record
-from lessons_loop.filter.spool import Spool
-from lessons_loop.filter.store import StorePaths, ensure_salt, staging_session
-paths = StorePaths(Path(sys.argv[1]))
-def attempt():
-    spool = Spool(paths)
-    spool._keep("sql-lessons-events", Record("id", "used", {"type": "used"}))
-for work in (lambda: ensure_salt(paths), attempt, lambda: staging_session(paths).__enter__()):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-    try:
-        work()
-    except StoreError as error:
-        print(error)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-"""
-
-
-def test_full_disk_leaves_nothing_that_stays(tmp_path):
-    paths = StorePaths(tmp_path / "store")
-    ran = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(paths.root)], capture_output=True, text=True
-    )
-    assert len(ran.stdout.splitlines()) == 3, ran.stderr
-    left = [path.name for path in paths.root.rglob("*") if path.is_file()]
-    assert left == ["staging.lock"]
-    assert len(ensure_salt(paths)) == 64
-    Spool(paths).append_candidates([candidate(1)])
-    assert Spool(paths).drain() == 1
-
-
-@given(st.text(min_size=1, max_size=40))
-def test_share_counts_all_none_or_more_with_a_larger_one(message):
-    assert is_counted(message, "") and is_counted(message, "100") and not is_counted(message, "0")
-    assert is_counted(message, "40") <= is_counted(message, "70%")
-
-
-def test_share_counts_about_so_many_answers():
-    counted = sum(is_counted(digest("message", str(n)), "10") for n in range(20_000))
-    assert 1_800 < counted < 2_200
-
-
-def test_uses_and_their_thumbs_are_sampled_together(spool, monkeypatch):
-    monkeypatch.setenv("LESSONS_USAGE_SHARE", "30%")
-    for n in range(40):
-        spool.append_usage("sql", Usage(keys=("k",), message_ref=f"m{n}", at="2026"))
-        spool.append_rating("sql", Rating(message_ref=f"m{n}", outcome="up", at="2026"))
-    kept = [read_spooled(file)[1].metadata for file in spooled(spool.paths.spool)]
-    used = {row["message_ref"] for row in kept if row["type"] == "used"}
-    assert used == {row["message_ref"] for row in kept if row["type"] == "rating"}
-    assert 0 < len(used) < 40
-
-
-def test_unusable_share_counts_all_and_says_so_once(caplog):
-    given_share = "a third"
-    assert all(is_counted(f"m{n}", given_share) for n in range(50))
-    assert caplog.text.count("is no percentage") == 1 and "a third" in caplog.text
-
-
-HOLD = """
-import fcntl, sys, time
-handle = open(sys.argv[1], "a+")
-fcntl.flock(handle, fcntl.LOCK_EX)
-print("held", flush=True)
-time.sleep(600)
-"""
 
 
 @contextmanager
@@ -370,7 +260,7 @@ def test_worker_that_gets_on_does_not_hang(spool):
     age(spool, STUCK_SECONDS + 90)
     lock, first = spool_lock(spool.paths), oldest_spooled(spool.paths.spool)
     with file_lock(lock, 1):
-        moving = threading.Timer(0.2, first.unlink)
+        moving = threading.Timer(0.1, first.unlink)
         moving.start()
-        assert spool.drain(1.0) == 0
+        assert spool.drain(3.0) == 0
         moving.join()
