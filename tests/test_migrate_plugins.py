@@ -52,7 +52,9 @@ class Running:
 
     def __init__(self, module: ModuleType, root: Path) -> None:
         self.module, self.filter = module, module.Filter()
-        self.filter.valves = self.filter.Valves(store=server_url(root) or str(root), domains="sql")
+        self.filter.valves = self.filter.Valves(
+            store=server_url(root) or str(root), domains="sql", recall_timeout_ms=20_000
+        )
         self.request = Request(app_with(HashEmbedder()))
 
     async def ask(self) -> str:

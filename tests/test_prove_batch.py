@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,11 +19,12 @@ from lessons_loop.promote.review.reviewers import ModelReviewer
 from lessons_loop.promote.runs.drive import Review, RunOptions, run_gate
 from lessons_loop.promote.runs.report import RunReport
 from lessons_loop.promote.similar.judge import PairJudge, RememberingJudge
+from support import proof_driver
+from support.forked import exit_code
 from support.gate import HashEmbedder, candidate, gate, promotion, settings, stage, unstage
 from support.judging import OTHER, SOUND, sightings
 from support.llm_server import LlmServer, http_error, says
 
-DRIVER = Path(__file__).parent / "support" / "proof_driver.py"
 EMBEDDER = HashEmbedder(256)
 POOL = "The pool is 40."
 REASON = "12 questions, 80 % before, 20 % after; broken: hours-4711"
@@ -176,7 +175,7 @@ def test_curated_that_changed_meanwhile_ends_the_run(root: Path) -> None:
 def test_model_is_asked_once_for_both_runs(root: Path) -> None:
     stage(root, [*sightings(SOUND, 2), *sightings(OTHER, 2)])
     with LlmServer([PROMOTES, REJECTS]) as server:
-        model = HttpModel(server.url, "reviewer", seconds=5, sleep=lambda _: None)
+        model = HttpModel(server.url, "reviewer", seconds=20, sleep=lambda _: None)
         proven_run(root, Prover(True), Mode.LLM, ModelReviewer(model), PairJudge(model))
         assert len(server.requests) == 2
     assert texts(root) == {"curated": [SOUND], "rejected": [OTHER]}
@@ -185,7 +184,7 @@ def test_model_is_asked_once_for_both_runs(root: Path) -> None:
 def test_outage_of_the_reviewer_is_no_decision(root: Path) -> None:
     stage(root, [*sightings(SOUND, 2), *sightings(OTHER, 2)])
     with LlmServer([PROMOTES, http_error(400)]) as server:
-        model = HttpModel(server.url, "reviewer", seconds=5, sleep=lambda _: None)
+        model = HttpModel(server.url, "reviewer", seconds=20, sleep=lambda _: None)
         report = proven_run(root, Prover(True), Mode.LLM, ModelReviewer(model))
     assert report.counts()["not_reviewed"] == 1
     assert texts(root) == {"curated": [SOUND], "staged": [OTHER]}
@@ -259,7 +258,7 @@ def test_reviewer_prompt_holds_no_question(root: Path) -> None:
     proven_run(root, Prover(False))
     stage(root, [candidate(SOUND, message="m-7", user="u-7", chat="c-7")])
     with LlmServer([PROMOTES]) as server:
-        model = HttpModel(server.url, "reviewer", seconds=5, sleep=lambda _: None)
+        model = HttpModel(server.url, "reviewer", seconds=20, sleep=lambda _: None)
         proven_run(root, Prover(True), Mode.LLM, ModelReviewer(model))
         told = str([found.body for found in server.requests])
     assert "serial_key" in told and "hours-4711" not in told and REASON not in told
@@ -277,7 +276,7 @@ def test_archived_row_keeps_candidate_for_later(root: Path) -> None:
 def test_pair_is_judged_once_for_both_runs() -> None:
     same = says("Both say to look serials up there.\nVERDICT: SAME")
     with LlmServer([same]) as server:
-        judge = RememberingJudge(HttpModel(server.url, "m", seconds=5, sleep=lambda _: None))
+        judge = RememberingJudge(HttpModel(server.url, "m", seconds=20, sleep=lambda _: None))
         first, second = (candidate(text).lesson for text in (SOUND, OTHER))
         told = [judge.judge(first, second), judge.judge(first, second)]
         assert told[0] and told[0] == told[1] and len(server.requests) == 1
@@ -289,8 +288,7 @@ def test_killed_run_loses_and_promotes_nothing(root: Path, step: str) -> None:  
     with gate(root, EMBEDDER):
         pass  # the domain is there: the run's first write is its own
     stage(root, sightings(SOUND, 2))
-    died = subprocess.run([sys.executable, str(DRIVER), str(root), step], check=False)
-    assert died.returncode == 9
+    assert exit_code(proof_driver.main, str(root), step) == 9
     found = texts(root)
     assert "curated" not in found
     assert sorted([*found.get("staged", []), *found.get("held", [])]) == sorted([OTHER, SOUND])

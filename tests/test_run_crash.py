@@ -1,17 +1,16 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from lessons_loop.promote.gate import Mode
 from lessons_loop.promote.runs.drive import RunOptions, run_gate
+from support import judging_driver
+from support.forked import exit_code
 from support.gate import HashEmbedder, candidate, gate, stage
 from support.judging import OTHER, SOUND, sightings
 
-DRIVER = Path(__file__).parent / "support" / "judging_driver.py"
 POOL = "The pool is 40."
 
 
@@ -19,8 +18,7 @@ POOL = "The pool is 40."
 def test_killed_run_ends_alike_after_rerun(root: Path, step: str) -> None:  # T-31
     seen = [*sightings(SOUND, 2), *sightings(OTHER, 2), candidate(POOL, message="m-9")]
     stage(root, seen)
-    died = subprocess.run([sys.executable, str(DRIVER), str(root), step], check=False)
-    assert died.returncode == 9
+    assert exit_code(judging_driver.main, str(root), step) == 9
     with gate(root, HashEmbedder(256)) as session:
         waiting = {found.lesson.text for found in session.candidates()}
         kept = {row.lesson.text for row in (*session.curated.values(), *session.archive.values())}

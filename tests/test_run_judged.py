@@ -39,8 +39,8 @@ class Answers:
 
     def run(self, root: Path, mode: Mode = Mode.LLM, reviewer: Reviewer | None = None) -> RunReport:
         with self.judging, self.reviewing, gate(root, EMBEDDER) as session:
-            judge = PairJudge(HttpModel(self.judging.url, "j", seconds=5, sleep=lambda _: None))
-            model = HttpModel(self.reviewing.url, "r", seconds=5, sleep=lambda _: None)
+            judge = PairJudge(HttpModel(self.judging.url, "j", seconds=20, sleep=lambda _: None))
+            model = HttpModel(self.reviewing.url, "r", seconds=20, sleep=lambda _: None)
             chosen = reviewer or ModelReviewer(model)
             return run_gate(session, RunOptions(mode, Rules()), chosen, judge=judge)
 

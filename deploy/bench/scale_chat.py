@@ -44,7 +44,7 @@ def chat_figures(chats: int = 100, waiting: Sequence[int] = WAITING) -> list[Fig
 async def time_hooks(root: Path, chats: int) -> list[Figure]:
     """Time a chat's inlet and outlet with five lessons of 1,000; the embedding costs nothing."""
     publish_made_up(root, LESSONS)
-    plugin, request = bench_filter(root)
+    plugin, request = bench_filter(root, recall_timeout_ms=20_000)
     await loaded_vectors(plugin, request)
     used, seconds = [], []
     for number in range(chats):
