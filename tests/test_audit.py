@@ -19,6 +19,7 @@ from lessons_loop.filter.embed import unit_rows
 from lessons_loop.promote.clock import parse_iso
 from lessons_loop.promote.session import open_gate
 from support.commands import run_here
+from support.commands_here import told
 from support.gate import (
     HashEmbedder,
     candidate,
@@ -30,20 +31,25 @@ from support.gate import (
     stage,
 )
 from support.gate import settings as store_settings
+from support.templates import copied
 
 USUAL = Limits(5, 512)
 FIRST = "Look serials up in equipment_machine."
 OTHER = "Bound every query on telemetry_hours by day_key."
 
 
-@pytest.fixture
-def filled(root: Path) -> Path:
+def fill(root: Path) -> None:
     with gate(root) as session:
         for text, trigger in ((FIRST, "one machine"), (OTHER, "hours of a month")):
             session.apply(promotion(session, candidate(text, trigger=trigger)))
     stage(
         root, [candidate("Ask for the plant.", user=f"person-{n}", message=f"m{n}") for n in "ab"]
     )
+
+
+@pytest.fixture
+def filled(root: Path) -> Path:
+    copied(fill, root)
     return root
 
 
@@ -118,7 +124,7 @@ def test_audit_of_an_empty_store(root: Path) -> None:
     with gate(root):
         pass
     done = run_here("audit", *flags(root))
-    assert (done.code, done.err) == (0, "") and "no lessons" in done.out
+    assert (done.code, told(done.err)) == (0, "") and "no lessons" in done.out
     assert json.loads(run_here("audit", *flags(root), "--json").out)["sql"]["unreached"] == []
 
 

@@ -15,104 +15,10 @@ import pytest
 
 from lessons_loop.eval.agent.tool_results import is_tool_error, result_text
 from lessons_loop.eval.agent.tools import BadTools, coerced, load_tools, parsed_arguments
+from support.processes import soon
+from support.tool_files import BARE, SHAPES
 
 DEMO = Path(__file__).parents[1] / "deploy" / "demo" / "sql_tool.py"
-SHAPES = '''"""
-title: Shapes
-requirements: nothing-at-all
-"""
-
-import asyncio
-import os
-import time
-from typing import Any, Literal, Optional, Union
-
-from pydantic import BaseModel, Field
-
-
-class Place(BaseModel):
-    """Where."""
-
-    title: str = Field(description="Its name")
-    floor: Optional[int] = None
-
-
-class Tools:
-    class Valves(BaseModel):
-        city: str = "Bergen"
-        limit: int = Field(default=3, ge=1)
-
-    class UserValves(BaseModel):
-        loud: bool = False
-
-    def __init__(self):
-        self.valves = self.Valves()
-        self.citation = True
-        self.at_work = 0
-
-    async def weather(
-        self, city: str, days: int = 1, __user__: dict = {}, __event_emitter__=None
-    ) -> str:
-        """
-        Say the weather.
-
-        Only for towns.
-        :param city: the town
-            or its code
-        :param days: how many days
-        :return: text
-        """
-        await __event_emitter__({"type": "status"})
-        return f"{city} {days!r} {self.valves.city} {__user__['valves'].loud}"
-
-    def place(self, where: Place, also: list[Place] = [], note: Optional[str] = None) -> dict:
-        """Look at a place.
-        :param note: anything"""
-        return {"title": where["title"], "ä": [1, 2]}
-
-    def kinds(
-        self, unit: Literal["h", "km"], value: Union[int, str, None] = None, *, flag: bool = True
-    ):
-        return [unit, value, flag]
-
-    def bare(self, anything, title="x"):
-        return None
-
-    def number(self) -> float:
-        """:return: a number"""
-        return 12.5
-
-    def breaks(self, how: str) -> str:
-        """Break."""
-        if how == "exit":
-            raise SystemExit("gone")
-        raise ValueError("no such column: " + how)
-
-    async def hangs(self) -> str:
-        """Hang."""
-        await asyncio.sleep(60)
-
-    def blocks(self, seconds: float) -> str:
-        """Block."""
-        time.sleep(seconds)
-        return "late"
-
-    def alone(self) -> str:
-        """Say whether another sync call is at work."""
-        self.at_work += 1
-        time.sleep(0.02)
-        seen, self.at_work = self.at_work, self.at_work - 1
-        return str(seen)
-
-    def says(self) -> str:
-        """Print."""
-        print("a line for people")
-        return "printed"
-
-    def _private(self):
-        return "secret"
-'''
-BARE = SHAPES.replace("requirements: nothing-at-all\n", "")  # Open WebUI would install it
 
 
 @pytest.fixture
@@ -242,20 +148,21 @@ def test_an_error_ends_no_later_call(tool_file):
 
 
 def test_a_hanging_call_is_given_up(tool_file):
-    box, started = load_tools(tool_file, seconds=2.0), time.monotonic()
+    box = load_tools(tool_file, seconds=1.0)
     text, failed = box.call("hangs", "{}")
-    assert failed and "no answer within 2 s" in text and time.monotonic() - started < 10
+    assert failed and "no answer within 1 s" in text
+    box._loop.seconds = 60.0  # whatever a busy machine needs
     assert box.call("number", "") == ("12.5", False)
 
 
 def test_a_blocking_call_holds_no_other_up(tool_file):
-    box, started = load_tools(tool_file, seconds=2.0), time.monotonic()
+    box, started = load_tools(tool_file, seconds=3.0), time.monotonic()
     with ThreadPoolExecutor(4) as pool:
-        stuck = pool.submit(box.call, "blocks", '{"seconds": 40}')
+        stuck = pool.submit(box.call, "blocks", '{"seconds": 200}')
         others = [pool.submit(box.call, "number", "") for _ in range(3)]
-        assert "no answer within" in stuck.result(60)[0]
-        assert [one.result(60) for one in others] == [("12.5", False)] * 3
-    assert time.monotonic() - started < 30
+        assert "no answer within" in stuck.result(150)[0]
+        assert [one.result(150) for one in others] == [("12.5", False)] * 3
+    assert time.monotonic() - started < 150
 
 
 def test_sync_calls_run_one_by_one(tool_file):
@@ -300,10 +207,7 @@ def test_threads_end_with_their_tools(tool_file):
     box.call("number", "")
     before = [one for one in threading.enumerate() if one.name == "lessons-tools"]
     del box
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and any(one.is_alive() for one in before[-1:]):
-        time.sleep(0.05)
-    assert before and not before[-1].is_alive()
+    assert before and soon(lambda: not before[-1].is_alive())
 
 
 @pytest.mark.parametrize("result", ["", 0, None, (), [], {}, False, ("a", {}), b"x"])

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import resource
 import shutil
-import sqlite3
-import subprocess
-import sys
-import tempfile
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lessons_loop.filter.errors import (
     EmbedError,
     InvalidLesson,
     LessonsError,
-    StoreDamaged,
     StoreError,
-    StoreLocked,
     StoreMissing,
 )
 from lessons_loop.filter.models import Status
-from lessons_loop.filter.store import StorePaths, file_lock
+from lessons_loop.filter.store import file_lock
 from lessons_loop.promote.errors import JournalBroken, LedgerBroken, LockHeld, Paused, WrongState
 from lessons_loop.promote.records import Action, Change
 from lessons_loop.promote.session import open_gate
 from lessons_loop.promote.store.lock import gate_lock
+from support.faults import change_of, fill, filled, tree
 from support.gate import (
     HUMAN,
     archived,
@@ -46,51 +36,13 @@ from support.gate import (
     retirement,
     server_url,
     settings,
-    stage,
 )
-
-DRIVER = Path(__file__).parent / "support" / "gate_driver.py"
 
 
 @pytest.fixture
 def root(root: Path) -> Path:
     """A store with one curated lesson and one candidate."""
-    with gate(root) as session:
-        session.apply(promotion(session, candidate("Bound every read.", message="m0")))
-    stage(root, [candidate()])
-    return root
-
-
-def tree(root: Path) -> dict[str, Any]:
-    """Return every byte of a store: its files, on a server its rows and headers too."""
-    files: dict[str, Any] = {
-        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
-        if path.is_file()
-        else ""
-        for path in root.rglob("*")
-    }
-    if server_url(root):
-        for database in ("curated", "staging", "gate"):
-            files |= {f"{database}/{name}": rows for name, rows in _rows(root, database).items()}
-    return files
-
-
-def _rows(root: Path, database: str) -> dict[str, str]:
-    wanted = ["embeddings", "metadatas", "documents"]
-    found = {}
-    with raw_client(root, database) as client:
-        for one in client.list_collections():
-            rows = one.get(include=wanted)
-            content = [str(one.id), one.metadata, *(rows[name] for name in ("ids", *wanted[1:]))]
-            vectors = np.asarray(rows["embeddings"]).tolist()
-            found[one.name] = json.dumps([*content, vectors], sort_keys=True)
-    return found
-
-
-def change_of(root: Path) -> None:
-    with gate(root) as session:
-        for found in session.candidates():
-            session.apply(promotion(session, found))
+    return filled(root)
 
 
 # --- pause
@@ -120,6 +72,8 @@ def test_pause_variable_stops_the_gate(
 
 
 def test_other_state_directory_is_refused(root: Path, tmp_path: Path) -> None:
+    if not server_url(root):
+        fill(root := tmp_path / "here")
     expected = rf"is expected in {root}/state; .*other holds none: pass --state-dir"
     with (
         pytest.raises(WrongState, match=expected),
@@ -184,53 +138,6 @@ def test_dry_run_beside_a_gate_is_refused(root: Path) -> None:
 
 
 # --- the store
-
-
-@on_folder
-def test_locked_staging_is_told_and_repaired_by_rerun(root: Path) -> None:
-    paths = StorePaths(root)
-    with gate(root) as session:
-        (found,) = session.candidates()
-        change = promotion(session, found)
-        session.prepare()  # the snapshot reads staging
-        child = subprocess.Popen(
-            [sys.executable, "-c", HOLD_STAGING, str(paths.staging_lock)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        assert child.stdout is not None and child.stdout.readline()
-        with pytest.raises(StoreLocked, match=r"staging\.lock is held"):
-            session.apply(change)
-        child.communicate(b"")
-    with gate(root) as session:
-        assert found.lesson.key in session.curated
-        assert session.candidates() == []
-        assert session.ledger.verify() == []
-
-
-HOLD_STAGING = """
-import pathlib, sys
-from lessons_loop.filter.store import file_lock
-with file_lock(pathlib.Path(sys.argv[1]), 5):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-@on_folder
-def test_database_locked_by_another_program_is_told(root: Path) -> None:
-    with closing(sqlite3.connect(root / "gate" / "chroma.sqlite3", isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(StoreLocked, match=r"chroma\.sqlite3 is locked"), gate(root):
-            pass
-
-
-@on_folder
-def test_damaged_gate_folder_is_one_line(root: Path) -> None:
-    (root / "gate" / "chroma.sqlite3").write_bytes(b"this is no database" * 100)
-    with pytest.raises(StoreDamaged, match="is no database") as caught, gate(root):
-        pass
-    assert "\n" not in str(caught.value)
 
 
 def test_foreign_collection_is_refused(root: Path) -> None:
@@ -300,94 +207,6 @@ def test_unreadable_journal_stops_the_gate(root: Path) -> None:
     (root / "state" / "journal.json").write_text("{}")
     with pytest.raises(JournalBroken, match=r"journal\.json cannot be read"), gate(root):
         pass
-
-
-@on_folder
-@pytest.mark.parametrize("limit", [1000, 20_000, 100_000])
-def test_full_disk_is_one_line_and_nothing_is_lost(root: Path, limit: int) -> None:  # T-31
-    def fill_up() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    done = subprocess.run(
-        [sys.executable, str(DRIVER), str(root), "promote", "-"],
-        preexec_fn=fill_up,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    last = done.stderr.strip().splitlines()[-1]
-    assert done.returncode == 1, done.stderr
-    assert "lessons_loop.filter.errors.Store" in last or "lessons_loop.promote.errors" in last
-    change_of(root)
-    with gate(root) as session:
-        assert len(session.curated) == 2
-        assert session.candidates() == []
-        assert session.ledger.verify() == []
-
-
-@on_folder  # on a server the last file is written with the ledger line
-@pytest.mark.parametrize("step", ["draft", "ledger", "header"])
-def test_disk_that_fills_up_at_step_loses_nothing(root: Path, step: str) -> None:  # T-31
-    command = [sys.executable, str(DRIVER), str(root), "promote"]
-    full = subprocess.run([*command, f"{step}=700"], capture_output=True, timeout=60, check=False)
-    assert full.returncode == 1
-    assert b"Store" in full.stderr.strip().splitlines()[-1], full.stderr
-    subprocess.run([*command, "-"], capture_output=True, timeout=60, check=True)
-    with gate(root) as session:
-        assert len(session.curated) == 2
-        assert session.candidates() == []
-        assert [e.action for e in session.ledger.entries()] == ["init", "promote", "promote"]
-        assert session.ledger.verify() == []
-
-
-def test_session_that_failed_to_store_is_over(root: Path) -> None:
-    with gate(root) as session:
-        session.fail("disk is full")
-        with pytest.raises(StoreError, match="disk is full; run again"):
-            session.apply(promotion(session, candidate()))
-        assert len(session.ledger.entries()) == 2
-
-
-@on_folder
-def test_read_only_store_is_one_line(root: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "store"
-        shutil.copytree(root, copy)
-        for path in (Path(folder), copy, *copy.rglob("*")):
-            path.chmod(0o555 if path.is_dir() else 0o444)
-        done = subprocess.run(
-            [sys.executable, "-c", OPEN_AS_NOBODY, str(copy), str(Path(__file__).parent)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        Path(folder).chmod(0o755)
-        copy.chmod(0o755)
-        for path in copy.rglob("*"):
-            if path.is_dir():
-                path.chmod(0o755)
-    assert done.stdout.startswith("StoreError"), done.stderr
-    assert "cannot be used" in done.stdout
-
-
-OPEN_AS_NOBODY = """
-import os, sys
-from pathlib import Path
-from typing import Any
-sys.path.insert(0, sys.argv[2])
-import chromadb
-from support.gate import gate
-from lessons_loop.filter.errors import LessonsError
-if os.getuid() == 0:  # root may write anything
-    os.setuid(65534)
-try:
-    with gate(Path(sys.argv[1])):
-        pass
-except LessonsError as error:
-    print(type(error).__name__, error)
-"""
 
 
 # --- changes that would lose something

@@ -154,11 +154,11 @@ def test_long_chat_does_not_hold_the_loop(root):
 
     async def scene():
         await chat.inlet()
-        started = time.process_time()
+        started = time.thread_time()
         assert len(blocks(await chat.inlet(body=body))) == 1
-        return time.process_time() - started
+        return time.thread_time() - started
 
-    assert asyncio.run(scene()) < 1
+    assert asyncio.run(scene()) < 1  # 0.02 measured
 
 
 def test_fingerprint_is_taken_while_the_lessons_are_read(root):

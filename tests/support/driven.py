@@ -19,7 +19,7 @@ from support.gate_driver import CRASH
 from support.gate_driver import main as act
 
 DRIVE_SECONDS = 120.0
-PRELOAD = ["chromadb", "lessons_loop.deploy.cli", "support.gate_driver"]
+PRELOAD = ["chromadb.api.rust", "lessons_loop.deploy.cli", "support.gate_driver"]
 
 
 def drive(root: Path, action: str, step: str = "-") -> int:
