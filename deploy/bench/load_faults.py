@@ -21,7 +21,7 @@ from lessons_loop.filter.errors import LessonsError
 from lessons_loop.filter.inject import reference
 
 REPLACED = "plugin replaced"
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds after which a way back is given up."""
 ASIDE = 1_000_000
 """Number of whoever asks on behalf of the bench; never in a comparison."""

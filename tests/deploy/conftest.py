@@ -12,6 +12,7 @@ THREE_WORKERS = {"test_load", "test_workers", "test_workers_unfinished"}
 """They share the one Open WebUI that takes longest to start: first, and one after the other."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark everything in this folder as deploy, in groups that may run side by side."""
     for item in items:

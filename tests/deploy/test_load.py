@@ -13,7 +13,7 @@ from lessons_loop.deploy.bench.load_rows import rows_of
 from lessons_loop.deploy.progress import Stages
 from support.workers import Workers
 
-pytestmark = pytest.mark.timeout(900)  # four processes load Open WebUI first
+pytestmark = pytest.mark.timeout(1500)  # four processes load Open WebUI first
 SECONDS = 20.0
 
 

@@ -12,7 +12,7 @@ from lessons_loop.deploy.webui.plugin_file import plugin_source
 from support.processes import soon
 from support.workers import Workers, new_message
 
-pytestmark = pytest.mark.timeout(900)  # four processes load Open WebUI first
+pytestmark = pytest.mark.timeout(1500)  # four processes load Open WebUI first
 
 
 @pytest.fixture

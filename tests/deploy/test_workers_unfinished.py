@@ -11,7 +11,7 @@ from support.processes import soon
 from support.unfinished import with_answer
 from support.workers import TAKEN_UP_SECONDS, Workers, new_message
 
-pytestmark = pytest.mark.timeout(900)  # four processes load Open WebUI first
+pytestmark = pytest.mark.timeout(1500)  # four processes load Open WebUI first
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ OWN_SERVERS = {"test_running", "test_demo_model", "test_eval_demo"}
 """They start Open WebUIs of their own, with commands; all others share one."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark everything in this folder as e2e, in the two groups that may run side by side."""
     for item in items:

@@ -158,6 +158,8 @@ class Workers:
     def under_way(self) -> list[tuple[Any, ...]]:
         """Return message, owner, takes and tries of each answer somebody means to learn from."""
         register = self.stack.settings.data / "lessons" / "attempts.sqlite"
+        if not register.exists():
+            return []
         with closing(sqlite3.connect(register, timeout=60)) as found:
             if not found.execute(
                 "select 1 from sqlite_master where name = 'unfinished'"
