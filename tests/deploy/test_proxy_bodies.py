@@ -75,11 +75,7 @@ def test_rows_of_another_shape_are_refused(guarded: Guarded, body: bytes) -> Non
 
 PLAIN_READS = [
     {},
-    {"where": {"n": 1}},
-    {
-        "where": {"$and": [{"n": {"$gt": 1}}, {"status": {"$in": ["a", "b"]}}]},
-        "where_document": None,
-    },
+    {"where": None, "where_document": None},
     {"query_embeddings": [[1.0], [2.0], [3.0]]},
     {"ids": ["a", "b"], "include": ["documents"], "limit": 5, "offset": 5},
 ]
