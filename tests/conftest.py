@@ -65,6 +65,14 @@ if ON_BUNDLE:
         load_bundle(bundled)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep what shares a server together where files run side by side."""
+    from support.groups import scheduler
+
+    return scheduler(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep settings of the machine out of the tests."""

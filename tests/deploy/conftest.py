@@ -8,18 +8,14 @@ from typing import Any
 
 import pytest
 
-THREE_WORKERS = {"test_load", "test_workers", "test_workers_unfinished"}
-"""They share the one Open WebUI that takes longest to start: first, and one after the other."""
+from support.groups import THREE_WORKERS
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything in this folder as deploy, in groups that may run side by side."""
+    """Mark everything in this folder as deploy; first what takes longest to start."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.deploy)
-            name = "three workers" if item.path.stem in THREE_WORKERS else item.path.stem
-            item.add_marker(pytest.mark.xdist_group(name))
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(900))  # an image is built, Open WebUI loaded
     items.sort(key=lambda item: item.path.stem not in THREE_WORKERS)

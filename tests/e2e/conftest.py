@@ -22,18 +22,11 @@ LESSONS = (
 )
 
 
-OWN_SERVERS = {"test_running", "test_demo_model", "test_eval_demo"}
-"""They start Open WebUIs of their own, with commands; all others share one."""
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything in this folder as e2e, in the two groups that may run side by side."""
+    """Mark everything in this folder as e2e."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.e2e)
-            own = item.path.stem in OWN_SERVERS
-            item.add_marker(pytest.mark.xdist_group("own servers" if own else "one server"))
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(600))  # busy cores load Open WebUI for minutes
 
