@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lessons_loop.promote.runs.pause import set_pause
+from support.commands_here import told
 from support.gate import flags, on_server
 
 ROOT = os.geteuid() == 0
@@ -32,7 +33,7 @@ def volume(path: Path) -> Path:
 def lessons(root: Path, *words: str, salt: str = "") -> subprocess.CompletedProcess[str]:
     call = [*POWERLESS, sys.executable, "-m", "lessons_loop.deploy.cli", *words, *flags(root)]
     environ = {"PATH": os.environ["PATH"], "HOME": str(root), "LESSONS_SALT": salt}
-    return subprocess.run(call, capture_output=True, text=True, env=environ, timeout=120)
+    return subprocess.run(call, capture_output=True, text=True, env=environ, timeout=250)
 
 
 @on_server
@@ -65,6 +66,6 @@ def test_given_salt_is_not_printed_and_not_written(root: Path) -> None:
 def test_paused_gate_lets_its_init_container_pass(root: Path) -> None:
     set_pause(root / "state", "alex", "store moves", datetime(2026, 11, 1, tzinfo=UTC))
     done = lessons(root, "init", "--unattended", "--domain", "sql")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, told(done.stderr)) == (0, "")
     assert "the gate is paused by alex" in done.stdout
     assert [path.name for path in (root / "state").iterdir()] == ["paused"]

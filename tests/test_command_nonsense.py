@@ -39,11 +39,15 @@ def needed(found: Named) -> list[str]:
 
 
 def calls(found: Named) -> Iterator[list[str]]:
-    """Yield calls with one nonsensical value each."""
-    for one in found.command.params:
-        if getattr(one, "is_flag", False):
-            continue
-        for value in NONSENSE:
+    """Yield calls with one nonsensical value each: every value for some option of the command.
+
+    Each option gets two of them by turns; all of them, where a command has only a few.
+    """
+    options = [one for one in found.command.params if not getattr(one, "is_flag", False)]
+    each = len(NONSENSE) if len(options) < 6 else 2
+    for place, one in enumerate(options):
+        for step in range(each):
+            value = NONSENSE[(2 * place + step) % len(NONSENSE)]
             given = [one.opts[0], value] if one.opts[0].startswith("-") else [value]
             yield [*found.words, *needed(found), *given]
 

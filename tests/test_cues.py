@@ -129,11 +129,11 @@ def test_long_remarks_are_quick(word: str) -> None:
 @pytest.mark.parametrize("blank", ["\n", ". ", "\n ", " ", "\t\n", "a ", "…"])
 def test_long_runs_cost_no_time(blank):
     remark = "It works." + blank * 100_000 + "thanks"
-    started = time.process_time()
+    started = time.thread_time()
     for _ in range(20):
         assert not corrects(remark)
         confirms(remark)
-    assert time.process_time() - started < 1
+    assert time.thread_time() - started < 3  # 0.1 measured
 
 
 def test_no_after_blank_lines_is_a_correction():

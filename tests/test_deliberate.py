@@ -11,6 +11,7 @@ import pytest
 
 from lessons_loop.filter.events import Usage
 from support.commands import Done, run_here
+from support.commands_here import told
 from support.gate import WHEN, candidate, flags, stage, stage_usage
 from support.judging import OTHER, SOUND, EmbeddingServer, sightings
 from support.llm_server import LlmServer, says
@@ -149,7 +150,7 @@ def test_curated_lesson_is_shown_without_a_model(
     decided(place, "promote")
     dead = [*place[:-1], "sentence-transformers:/nowhere/at-all"]
     done = run_here("show", KEY, *dead)
-    assert (done.code, done.err) == (0, "") and "status:    curated" in done.out
+    assert (done.code, told(done.err)) == (0, "") and "status:    curated" in done.out
     assert "evidence:" in done.out and "recalled:" in done.out
 
 

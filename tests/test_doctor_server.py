@@ -86,7 +86,7 @@ def test_dead_or_frozen_server_is_told_in_time(tmp_path: Path, frozen: bool) -> 
         (server.freeze if frozen else server.kill)()
         began = time.monotonic()
         checks = found(url, tmp_path / "state")
-        assert time.monotonic() - began < 60
+        assert time.monotonic() - began < 200
         if frozen:
             server.thaw()
     assert checks["store"][0].level is Level.PROBLEM

@@ -142,16 +142,16 @@ def test_half_characters_are_sent_clean() -> None:  # T-26
         (sends([1]), "shape"),
         (redirects("http://127.0.0.1:1/"), "redirects elsewhere"),
         (breaks_off(), "cannot be reached"),
-        (hangs(20), "did not answer within 2 s"),
-        (dribbles(20), "did not answer within 2 s"),
-        (dribbles_headers(20), "did not answer within 2 s"),
+        (hangs(100), "did not answer within 2 s"),
+        (dribbles(100), "did not answer within 2 s"),
+        (dribbles_headers(100), "did not answer within 2 s"),
     ],
 )
 def test_misbehaving_endpoint_is_one_clear_line(step: Step, reason: str) -> None:  # T-22
     started = time.monotonic()
     with LlmServer([step]) as server, pytest.raises(EmbedError, match=reason) as caught:
         ask(server, "a", seconds=2.0 if "within" in reason else 20.0)
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 60
     assert "FAKE" not in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -171,7 +171,7 @@ def test_dead_endpoint_is_named_without_credentials() -> None:  # T-47
 def test_promotion_with_dying_endpoint_loses_nothing(tmp_path: Path) -> None:  # T-31
     found = candidate()
     with LlmServer([embeds(), http_error(500)]) as server:
-        model = OpenAIEmbeddings("m", server.url, seconds=2)
+        model = OpenAIEmbeddings("m", server.url, seconds=20)
         with gate(tmp_path, model) as session, pytest.raises(EmbedError):
             session.apply(promotion(session, found))
     with LlmServer([embeds()]) as server, gate(tmp_path, OpenAIEmbeddings("m", server.url)) as s:

@@ -83,9 +83,9 @@ def test_reply_comes_as_the_server_sent_it():
         (breaks_off(), "cannot be reached"),
         (redirects("http://127.0.0.1:9/elsewhere"), "redirects elsewhere"),
         (floods(3_000_000), "sent more than 2000000 bytes"),
-        (hangs(20), "did not answer within 0.5 s"),
-        (dribbles(20), "did not answer within 0.5 s"),
-        (dribbles_headers(20), "did not answer within 0.5 s"),
+        (hangs(100), "did not answer within 0.5 s"),
+        (dribbles(100), "did not answer within 0.5 s"),
+        (dribbles_headers(100), "did not answer within 0.5 s"),
     ],
 )
 def test_a_bad_server_is_one_error_in_time(step, message):  # T-16 and its kind
@@ -93,7 +93,7 @@ def test_a_bad_server_is_one_error_in_time(step, message):  # T-16 and its kind
     with LlmServer([step]) as server, pytest.raises(ModelError, match=message) as caught:
         HttpWire(server.url, KEY, seconds=0.5 if "within" in message else 20).post(BODY)
     assert KEY not in str(caught.value) and "\n" not in str(caught.value)
-    assert time.monotonic() - started < 15 and len(server.requests) <= 3
+    assert time.monotonic() - started < 60 and len(server.requests) <= 3
 
 
 def test_nobody_there_is_one_error():

@@ -22,6 +22,7 @@ from lessons_loop.eval.judgements.distilling import (
 from lessons_loop.eval.showing import print_figures
 from lessons_loop.filter.errors import ModelError
 from lessons_loop.filter.llm import ChatReply
+from support.commands_here import eval_here, told
 from support.evaluating import answers, load_rows, replay_all, run_eval, write_rows
 from support.exchanges import assistant, lesson, reply, tool, user
 from support.llm_server import LlmServer, hangs, http_error, says
@@ -151,14 +152,14 @@ def test_command_prints_the_figures_as_json(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert set(found) >= KEYS
     assert (found["false_emits"], found["missed_emits"], found["facts_covered"]) == (1.0, 0.0, 1.0)
-    assert done.stderr == ""
+    assert told(done.stderr) == ""
 
 
 def test_command_sends_the_key_and_never_prints_it(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "e.jsonl", [row()])
     key = "sk-fake-0123456789abcdef"
     with LlmServer([says(GOOD)]) as server:
-        done = run_eval(
+        done = eval_here(
             "distill", "--exchanges", str(path), LESSONS_LLM_API_KEY=key,
             LESSONS_LLM_URL=server.url, LESSONS_LLM_MODEL="m",
         )  # fmt: skip
@@ -172,7 +173,7 @@ def test_command_sends_the_key_and_never_prints_it(tmp_path: Path) -> None:
 def test_outage_ends_in_one_line(tmp_path: Path, step: Any) -> None:
     path = write_rows(tmp_path / "e.jsonl", [row() | {"id": f"E{n}"} for n in range(9)])
     with LlmServer([step]) as server:
-        done = run_eval(
+        done = eval_here(
             "distill", "--exchanges", str(path), "--llm-url", server.url, "--llm-model", "m",
             "--llm-timeout", "1",
         )  # fmt: skip
@@ -186,7 +187,7 @@ def test_outage_ends_in_one_line(tmp_path: Path, step: Any) -> None:
 def test_single_failure_is_told_behind_the_figures(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "e.jsonl", [row()])
     with LlmServer([http_error(500, "broken")]) as server:
-        done = run_eval(
+        done = eval_here(
             "distill", "--exchanges", str(path), "--llm-url", server.url, "--llm-model", "m",
             "--json",
         )  # fmt: skip
@@ -208,7 +209,7 @@ def test_single_failure_is_told_behind_the_figures(tmp_path: Path) -> None:
 def test_bad_file_is_named(tmp_path: Path, text: str, wanted: str) -> None:
     path = tmp_path / "e.jsonl"
     path.write_text(text, "utf-8")
-    done = run_eval(
+    done = eval_here(
         "distill", "--exchanges", str(path), "--llm-url", "http://127.0.0.1:9", "--llm-model", "m"
     )
     assert done.returncode == 1
@@ -217,7 +218,7 @@ def test_bad_file_is_named(tmp_path: Path, text: str, wanted: str) -> None:
 
 
 def test_model_is_required() -> None:
-    done = run_eval("distill", "--exchanges", "e.jsonl")
+    done = eval_here("distill", "--exchanges", "e.jsonl")
     assert done.returncode == 2
     assert "--llm-url" in done.stderr
 

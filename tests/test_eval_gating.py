@@ -12,6 +12,7 @@ from lessons_loop.eval.judgements.packaged import evaluation_embedder
 from lessons_loop.filter.errors import ModelError
 from lessons_loop.filter.llm import HttpModel
 from lessons_loop.promote.review.reviewers import ModelReviewer
+from support.commands_here import eval_here, told
 from support.evaluating import load_rows, run_eval, write_rows
 from support.gate import HashEmbedder
 from support.llm_server import LlmServer, http_error, says
@@ -129,7 +130,7 @@ def test_command_prints_the_figures_as_json(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert found["stopped"] == {"non_imperative": 1, "ok": 0}
     assert (found["let_through"], found["held"]) == (1, 0)
-    assert done.stderr == ""
+    assert told(done.stderr) == ""
 
 
 @pytest.mark.parametrize(
@@ -138,14 +139,14 @@ def test_command_prints_the_figures_as_json(tmp_path: Path) -> None:
 )
 def test_bad_file_is_named(tmp_path: Path, changed: dict[str, Any], wanted: str) -> None:
     path = write_rows(tmp_path / "c.jsonl", [row() | changed])
-    done = run_eval("gate", "--candidates", str(path))
+    done = eval_here("gate", "--candidates", str(path))
     assert done.returncode == 1
     assert wanted in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
 def test_review_needs_url_and_model() -> None:
-    assert run_eval("gate", "--candidates", "c", "--llm-url", "http://x").returncode == 2
+    assert eval_here("gate", "--candidates", "c", "--llm-url", "http://x").returncode == 2
 
 
 # Own candidates on other topics than the development set, over all reasons.

@@ -135,7 +135,7 @@ def test_short_remark_in_dense_script_is_stored() -> None:  # T-27
     assert found.quote in found.excerpt
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 4000), st.integers(0, 4000), st.integers(1, 12))
 def test_excerpt_holds_the_quote_within_its_limit(before: int, after: int, count: int) -> None:
     text = "a " * (before // 2) + "the decisive words here" + " b" * (after // 2)
@@ -167,9 +167,9 @@ def test_long_quote_is_stored_short() -> None:
 def test_quote_of_repeated_words_costs_no_time():
     messages = [user("q"), *tool("run_sql", "a " * 30_000 + "12 rows", sql="select 1 from t")]
     long_quote = lesson("Use t.", [3], "a " * 15_000 + "b")
-    started = time.process_time()
+    started = time.thread_time()
     assert read(turns(*messages, assistant("x")), reply(long_quote)).candidates == ()
-    assert time.process_time() - started < 1
+    assert time.thread_time() - started < 3  # 0.1 measured
 
 
 @pytest.mark.parametrize("quote", ["serial_key  =\n'A'", "ERE serial_k", "serial_key = 'A'"])

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lessons_loop.filter.events import COUNTS_LIMIT, Rating, Usage, tally_of
+from lessons_loop.filter.events import COUNTS_LIMIT, Rating, tally_of
 from lessons_loop.filter.inject import reference
 from lessons_loop.promote.decay.fold import FoldReport, fold_events, judged_tallies
 from lessons_loop.promote.decay.fold_rows import OTHER_COUNTS, WAIT_DAYS, new_use, rated, waits
@@ -19,42 +18,21 @@ from lessons_loop.promote.decay.judged import judged
 from lessons_loop.promote.decay.uses import Use
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.store.candidates import delete_staged, read_events
+from support.folding import USED, rating, usage, with_lessons
 from support.gate import (
-    candidate,
     gate,
     located,
-    on_folder,
-    promotion,
     raw_client,
     shown,
     stage_events,
     stage_usage,
 )
-from support.killing import driven, outcome_after_kills
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
-USED = "2026-11-02T08:00:00Z"
-TEXTS = ("Look serials up in equipment_machine.", "Bound every telemetry read.")
-
-
-def usage(*keys: str, message: str = "m", at: str = USED, **fields: Any) -> Usage:
-    return Usage(keys=keys, message_ref=message, at=at, **fields)
-
-
-def rating(outcome: str, *keys: str, message: str = "m", minute: int = 0, **fields: Any) -> Rating:
-    at = f"2026-11-02T09:{minute:02}:00Z"
-    return Rating(**({"keys": keys, "outcome": outcome, "message_ref": message, "at": at} | fields))
 
 
 def use(*keys: str, **fields: Any) -> Use:
     return Use(**({"id": "u", "message_ref": "m", "at": USED, "keys": keys} | fields))
-
-
-def with_lessons(root: Path) -> list[str]:
-    with gate(root) as session:
-        for text in TEXTS:
-            session.apply(promotion(session, candidate(text)))
-        return list(session.curated)
 
 
 def counters(session: GateSession) -> list[tuple[int, int, int]]:
@@ -290,21 +268,6 @@ def test_uses_go_back_to_staging_and_count_once(root: Path) -> None:
         fold_events(session)
         assert list(session.uses.rows()) == before
         assert counters(session) == [(1, 0, 1), (1, 0, 1)]
-
-
-def staged_store(root: Path) -> None:
-    one, other = with_lessons(root)
-    keys = ((one,), (other,), (one, other))
-    events: list[Any] = [usage(*keys[n % 3], message=f"m{n}") for n in range(12)]
-    events += [rating(("up", "down")[n % 2], message=f"m{n}") for n in range(0, 12, 2)]
-    stage_events(root, events)
-
-
-@pytest.mark.timeout(900)  # runs and runs again, each as slow as the machine
-@on_folder
-def test_kill_at_any_moment_ends_as_undisturbed(root: Path) -> None:
-    found = outcome_after_kills(staged_store, partial(driven, "fold"), kills=10, seed=3)
-    assert found.differences == [] and found.kills >= 10
 
 
 @pytest.mark.parametrize("late", [0, 1])

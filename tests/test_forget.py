@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,13 +53,13 @@ from support.gate import (
     shown,
     stage,
 )
-from support.killing import lessons, outcome_after_kills
 from support.ratings import Thumbs
+from support.templates import copied
 
 
 @pytest.fixture
 def filled(root: Path) -> Path:
-    fill(root)
+    copied(fill, root)
     return root
 
 
@@ -259,14 +258,6 @@ def test_a_seed_obeys_until_a_person_promotes_it_again(filled: Path) -> None:
     assert not forget_user(filled).held
     with gate(filled) as session:
         assert candidate(ALONE).lesson.key in session.curated
-
-
-@pytest.mark.timeout(900)  # runs and runs again, each as slow as the machine
-def test_killed_forgetting_is_finished_by_the_next(tmp_path: Path) -> None:
-    words = ("forget", "--user", ANNA, "--yes")
-    report = outcome_after_kills(fill, partial(lessons, words), kills=3, seed=4, folder=tmp_path)
-    assert report.kills >= 3
-    assert [one for one in report.differences if "ledger" not in one] == []
 
 
 @on_folder

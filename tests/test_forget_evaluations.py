@@ -17,11 +17,12 @@ from lessons_loop.promote.store.scratch import working_copy
 from support.commands import run_here
 from support.forgetting import ALONE, ANNA, HELD, SHARED, fill
 from support.gate import gate, located, on_folder, settings
+from support.templates import copied
 
 
 @pytest.fixture
 def filled(root: Path) -> Path:
-    fill(root)
+    copied(fill, root)
     return root
 
 

@@ -50,7 +50,7 @@ def on_small_disk(store: Path, mount: Path, left: int, *words: str) -> dict[str,
         ["unshare", "--map-root-user", "--mount", "sh", "-c", shell, "sh", *python],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -100,7 +100,7 @@ def test_two_gates_at_once_end_as_one(root: Path) -> None:
     words = ["promote", "--domain", "sql", "--auto", "--store", str(root)]
     command = [sys.executable, "-m", "lessons_loop.deploy.cli", *words]
     both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    ends = [(gate_.communicate(timeout=120)[1].strip(), gate_.returncode) for gate_ in both]
+    ends = [(gate_.communicate(timeout=250)[1].strip(), gate_.returncode) for gate_ in both]
     assert 0 in [code for _, code in ends]
     assert all(code == 0 or "is held by" in err for err, code in ends), ends
     with gate(root) as session:
@@ -189,7 +189,7 @@ NASTY = st.one_of(
 
 @on_folder
 @hypothesis_settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     changes=st.dictionaries(st.sampled_from([*FIELDS, "extra", "status"]), NASTY, max_size=4),

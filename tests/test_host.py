@@ -56,7 +56,7 @@ def test_wish_that_cannot_be_read_is_no_consent(tmp_path):  # T-45
         env=os.environ | gone,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=250,
     )
     assert told.stdout.splitlines()[-1] == "refused a user's own valves cannot be read"
 

@@ -95,6 +95,6 @@ def test_text_itself_is_its_best_match(text):
     "question", ["a." * 30_000, "_a" * 30_000, "漢字" * 30_000, "1,000" * 12_000, "not " * 15_000]
 )
 def test_hostile_question_stays_bounded(question):  # T-06
-    started = time.process_time()
+    started = time.thread_time()
     score_lexical(build_lexical(TEXTS), question)
-    assert time.process_time() - started < 5
+    assert time.thread_time() - started < 5

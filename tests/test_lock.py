@@ -42,7 +42,7 @@ def test_second_gate_fails_at_once_and_names_holder(
     started = time.monotonic()
     with pytest.raises(LockHeld, match=rf"pid {holder.pid} on .+, since 20"), gate(tmp_path):
         pass
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 60
 
 
 def test_lock_ends_with_its_killed_holder(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
