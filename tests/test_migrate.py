@@ -24,6 +24,7 @@ from support.gate import (
 )
 from support.migrating import hold_sealed, marks, migrate, proven_and_sealed, sound
 from support.older import PROOF, contents, put_older
+from support.templates import copied
 
 TEXTS = {
     "Bound telemetry_hours by day_key.",
@@ -34,7 +35,7 @@ REFUSED = f"has schema 1, this release writes {SCHEMA}: run `lessons migrate`"
 
 @pytest.fixture
 def older(root: Path) -> Path:
-    put_older(root)
+    copied(put_older, root)
     return root
 
 

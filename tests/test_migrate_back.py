@@ -30,11 +30,12 @@ from support.gate import (
 )
 from support.migrating import dying_migration, marks, migrate, proven_and_sealed, sound
 from support.older import PROOF, collection_of, measured, older_plugin, put_older
+from support.templates import copied
 
 
 @pytest.fixture
 def older(root: Path) -> Path:
-    put_older(root)
+    copied(put_older, root)
     return root
 
 

@@ -36,7 +36,8 @@ from support.gate import (
     stage,
     stage_events,
 )
-from support.older import collection_of, contents, set_metadata
+from support.older import collection_of, contents, files, set_metadata
+from support.templates import copied
 
 NEWER = SCHEMA + 1
 GIVEN = Path(__file__).parent / "fixtures" / "lessons.jsonl"
@@ -46,14 +47,18 @@ REFUSED = f"has schema {NEWER}, this release knows {SCHEMA}: upgrade lessons-loo
 STORELESS = ("up", "demo", "eval", "install", "seed import", "schedule", "doctor")
 
 
-@pytest.fixture
-def filled(root: Path) -> Path:
+def make_filled(root: Path) -> None:
     with gate(root):
         pass
     stage(root, [candidate(), candidate("Bound telemetry_hours by day_key.", message="m2")])
     with gate(root) as session:
         session.apply(promotion(session, session.candidates()[0]))
         session.uses.create()
+
+
+@pytest.fixture
+def filled(root: Path) -> Path:
+    copied(make_filled, root)
     return root
 
 
@@ -122,7 +127,7 @@ COMMANDS = [one for one in every_command() if not f"{one.name} ".startswith(NAME
 @on_folder
 def test_every_command_refuses_newer_state(filled: Path, tmp_path: Path) -> None:
     newer_state(filled)
-    before = contents(filled)
+    before, beside = contents(filled), files(filled)
     for found in COMMANDS:
         options = {name for one in found.command.params for name in one.opts}
         if found.name == "promote":
@@ -131,7 +136,8 @@ def test_every_command_refuses_newer_state(filled: Path, tmp_path: Path) -> None
         done = run_here(*found.words, *needed(found), *more, *flags(filled))
         told = [line for line in done.err.splitlines() if "candidate" not in line]
         assert done.code == 1 and len(told) == 1 and REFUSED in told[0], (found.name, done)
-        assert contents(filled) == before, found.name
+        assert files(filled) == beside, found.name
+    assert contents(filled) == before
 
 
 @on_folder

@@ -42,6 +42,7 @@ from support.gate import (
 )
 from support.older import measured, older_plugin, put_older, set_metadata
 from support.shelf import app_with
+from support.templates import copied
 
 QUESTION = "how do I bound telemetry_hours by day_key for one machine?"
 LESSON = "Bound telemetry_hours by day_key."
@@ -99,7 +100,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 @pytest.fixture
 def older(root: Path) -> Path:
-    put_older(root)
+    copied(put_older, root)
     return root
 
 

@@ -12,6 +12,7 @@ from lessons_loop.promote.forget.purge import PurgeReport, parse_age, purge_doma
 from lessons_loop.promote.records import Action, Actor, Change
 from lessons_loop.promote.session import GateSession
 from support.gate import HUMAN, archived, candidate, gate, promotion, retirement, settings
+from support.templates import copied
 
 NOW = datetime(2026, 12, 24, tzinfo=UTC)
 RULE = Actor(kind="rule", name="hidden")
@@ -25,14 +26,18 @@ def archive(session: GateSession, text: str, status: Status, actor: Actor) -> No
     session.apply(Change(action, found.key, "r", actor, {"lesson": text}, archive=(row,)))
 
 
-@pytest.fixture
-def filled(root: Path) -> Path:
+def make_filled(root: Path) -> None:
     with gate(root) as session:
         session.apply(promotion(session, candidate(STALE)))
         session.apply(retirement(session, candidate(STALE).lesson.key))
         archive(session, WAITS, Status.HELD, RULE)
         archive(session, BY_RULE, Status.REJECTED, RULE)
         archive(session, BY_PERSON, Status.REJECTED, HUMAN)
+
+
+@pytest.fixture
+def filled(root: Path) -> Path:
+    copied(make_filled, root)
     return root
 
 

@@ -143,7 +143,7 @@ def test_rules_of_dashes_cost_no_time():
     started = time.process_time()
     table = "+" + "-" * 200_000 + "+"
     assert mask(table) == table
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 5
 
 
 def test_option_with_a_secret_is_masked():

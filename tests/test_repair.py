@@ -16,15 +16,21 @@ from lessons_loop.promote.store.repair import gate_marker
 from support.gate import candidate, gate, located, promotion, settings, stage, stage_usage
 
 
-@pytest.fixture
-def paths(tmp_path: Path) -> StorePaths:
+@pytest.fixture(scope="module")
+def crashed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A staging folder with rows, its index on disk, and a crash marker."""
-    found = StorePaths(tmp_path / "store")
+    found = StorePaths(tmp_path_factory.mktemp("crashed") / "store")
     stage(found, [candidate(f"Use table {n}.", message=f"m{n}") for n in range(60)])
     stage_usage(found, "sql", [Usage(keys=("k",), message_ref="m", at="2026-11-01T08:00:00Z")])
     persist_index(found)
     found.staging_marker.write_text("{}")
-    return found
+    return found.root
+
+
+@pytest.fixture
+def paths(crashed: Path, tmp_path: Path) -> StorePaths:
+    """A copy of it, for one test."""
+    return StorePaths(shutil.copytree(crashed, tmp_path / "store"))
 
 
 def persist_index(paths: StorePaths) -> None:
@@ -57,7 +63,7 @@ def test_torn_index_is_rebuilt_without_loss(paths: StorePaths, name: str) -> Non
     torn = [file for file in index_files(paths) if file.name == name]
     for file in torn:
         file.write_bytes(file.read_bytes()[:5])
-    report = repair_staging(paths, child_seconds=20)
+    report = repair_staging(paths)
     assert torn and report.outcome == "rebuilt"
     assert len(read_candidates(located(paths.root), "sql").candidates) == 60
     assert len(read_events(located(paths.root), "sql").usages) == 1
@@ -147,7 +153,7 @@ def test_torn_gate_index_is_told_and_mended_from_texts(tmp_path: Path) -> None:
         gate(tmp_path),
     ):
         pass
-    report = repair_gate(paths, child_seconds=20)
+    report = repair_gate(paths)
     assert report.aside is not None and "run `lessons reembed`" in report.line
     re_embed_domain(settings(tmp_path))
     with gate(tmp_path) as session:
@@ -203,7 +209,7 @@ def test_copies_of_killed_repairs_are_cleared(paths: StorePaths) -> None:
     (paths.root / "staging.copy-1" / "staging").mkdir(parents=True)
     for file in index_files(paths):
         file.write_bytes(b"torn")
-    assert repair_staging(paths, child_seconds=20).outcome == "rebuilt"
+    assert repair_staging(paths).outcome == "rebuilt"
     assert not list(paths.root.glob("staging.copy-*"))
 
 

@@ -15,7 +15,8 @@ from lessons_loop.promote.decay.uses import UseRegister
 from lessons_loop.promote.snapshot.kept import create_snapshot
 from lessons_loop.promote.store.rebuild import repair_store
 from support.gate import candidate, gate, stage_usage
-from support.snapshots import TEXTS, fill, used
+from support.restoring import fill
+from support.snapshots import TEXTS, used
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import pytest
 from lessons_loop.promote.snapshot.files import name_of
 from support.commands import Done, run_here
 from support.gate import candidate, flags, gate, promotion, shown
-from support.snapshots import TEXTS, fill, snapshots
+from support.restoring import fill
+from support.snapshots import TEXTS, snapshots
 
 
 def run(root: Path, *words: str) -> Done:

@@ -14,7 +14,8 @@ from lessons_loop.filter.server_shelf import CuratedServer
 from lessons_loop.filter.shelves import PublishedFolder
 from lessons_loop.filter.store import StorePaths
 from support.gate import candidate, flags, gate, promotion, server_url, stage
-from support.snapshots import TEXTS, fill
+from support.restoring import fill
+from support.snapshots import TEXTS
 
 
 def reader_of(root: Path) -> CuratedReader:

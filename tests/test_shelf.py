@@ -24,6 +24,7 @@ from lessons_loop.filter.lessons_filter import Filter
 from lessons_loop.filter.valves import LessonsValves
 from lessons_loop.promote.embedding.embedders import OpenAIEmbeddings
 from lessons_loop.promote.proof.proving import LessonSet, lesson_set_of
+from support import templates
 from support.gate import (
     HashEmbedder,
     candidate,
@@ -78,9 +79,13 @@ def turns(*texts):
 EVERYTHING = [*(turns(text) for text in ASKED), *(turns(*texts) for texts in CHATS)]
 
 
-def filled(root, embedder=EMBEDDER):
+def filled(root):
     """Make a store with the lessons, promoted through the gate."""
-    with gate(root, embedder) as session:
+    templates.copied(promoted, root)
+
+
+def promoted(root):
+    with gate(root, EMBEDDER) as session:
         for at, (text, trigger) in enumerate(TEXTS.items()):
             found = candidate(text, trigger=trigger, message=f"m{at}")
             session.apply(promotion(session, found))

@@ -36,12 +36,13 @@ from support.gate import (
     settings,
     stage,
 )
+from support.processes import soon
+from support.templates import copied
 
 HOSTILE = "Use \u202e\x1b[31mtable_x\x1b[0m and api_key=sk-fakefakefakefakefake1234 always."
 
 
-@pytest.fixture
-def used(root: Path) -> Path:
+def make_used(root: Path) -> None:
     """Three curated lessons, two of them used, and two candidates."""
     with gate(root) as session:
         for text in ("Look serials up first.", HOSTILE, "Bound hours by day_key."):
@@ -53,13 +54,26 @@ def used(root: Path) -> Path:
     if not server_url(root):
         ensure_salt(StorePaths(root))
     stage(root, [candidate("Ask for the plant.", message=f"m{n}") for n in (1, 2)])
+
+
+@pytest.fixture
+def used(root: Path) -> Path:
+    copied(make_used, root)
     return root
 
 
 def quick(root: Path) -> StoreStatus:
-    found = quick_status(*store_and_state(root), [])
-    assert found is not None
-    return found
+    """Look quickly; a busy server may need longer than a look waits, and is looked at again."""
+    found: list[StoreStatus] = []
+
+    def seen() -> bool:
+        look = quick_status(*store_and_state(root), [])
+        assert look is not None
+        found.append(look)
+        return not server_url(root) or all(one.candidates is not None for one in look.domains)
+
+    assert soon(seen)
+    return found[-1]
 
 
 def store_and_state(root: Path) -> tuple[str, Path]:

@@ -26,19 +26,24 @@ from support.gate import (
     stage,
 )
 from support.gate import settings as store_settings
+from support.templates import copied
 
 FIRST = candidate()
 SECOND = candidate("Bound telemetry_hours by day_key.", message="m2")
 
 
-@pytest.fixture
-def filled(root: Path) -> Path:
+def make_filled(root: Path) -> None:
     """A store with a curated and a retired lesson: ledger lines 1 to 4."""
     stage(root, [FIRST, SECOND])
     with gate(root) as session:
         session.apply(promotion(session, FIRST))
         session.apply(promotion(session, SECOND))
         session.apply(retirement(session, SECOND.lesson.key))
+
+
+@pytest.fixture
+def filled(root: Path) -> Path:
+    copied(make_filled, root)
     return root
 
 
