@@ -23,6 +23,7 @@ from lessons_loop.eval.judgements.retrieval import (
 )
 from lessons_loop.eval.rows import BadFile
 from support.gate import HashEmbedder
+from support.judging import EmbeddingServer
 
 FIXTURES = Path(__file__).parent / "fixtures" / "recall"
 LESSON = {"id": "a", "text": "Use LIMIT.", "kind": "perf-guard", "trigger": "big tables"}
@@ -124,9 +125,11 @@ def test_command_prints_every_key(tmp_path):
     lessons = write(tmp_path / "l.jsonl", LESSON)
     questions = write(tmp_path / "q.jsonl", QUESTION)
     command = ["eval", "recall", "--lessons", str(lessons), "--questions", str(questions)]
-    found = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    with EmbeddingServer() as server:
+        command += ["--embedding", server.setting]
+        found = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+        shown = CliRunner().invoke(app, command).stdout
     assert set(found) >= KEYS and found["recall_at_1"] == 1.0
-    shown = CliRunner().invoke(app, command).stdout
     assert "recall@1" in shown and max(map(len, shown.splitlines())) <= 80
 
 

@@ -93,12 +93,14 @@ def test_rebuilt_staging_keeps_schema_and_empty_ones(
 def test_forgetting_keeps_shapes_of_the_gates_own(root: Path) -> None:
     with gate(root):
         pass
-    found = []
-    for _ in range(2):
-        with raw_client(root, "gate") as client:
-            found.append({one.name: one.configuration_json for one in client.list_collections()})
-        assert compact(StorePaths(root).gate)
-    assert found[0] == found[1] and len(found[0]) == 2
+    before = gates_own(root)
+    assert compact(StorePaths(root).gate)
+    assert gates_own(root) == before and len(before) == 2
+
+
+def gates_own(root: Path) -> dict[str, Any]:
+    with raw_client(root, "gate") as client:
+        return {one.name: one.configuration_json for one in client.list_collections()}
 
 
 @on_folder

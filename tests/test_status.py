@@ -22,6 +22,7 @@ from lessons_loop.filter.store import StorePaths, ensure_salt, file_lock
 from lessons_loop.promote.records import Action, Change
 from lessons_loop.promote.runs.register import Outcomes, RunLine, append_run
 from lessons_loop.promote.session import open_gate
+from support.chroma_server import ChromaServer
 from support.commands import run_here
 from support.gate import (
     HUMAN,
@@ -30,13 +31,14 @@ from support.gate import (
     flags,
     gate,
     on_folder,
-    on_server,
     promotion,
+    put_on_server,
     server_url,
     settings,
     stage,
 )
 from support.processes import soon
+from support.relay import Relay
 from support.templates import copied
 
 HOSTILE = "Use \u202e\x1b[31mtable_x\x1b[0m and api_key=sk-fakefakefakefakefake1234 always."
@@ -114,13 +116,11 @@ def test_locked_staging_is_unknown_at_once(used: Path) -> None:
     assert "cannot be looked at now" in found.notes[0] and found.problems == []
 
 
-@on_server
-def test_server_that_is_down_leaves_the_rest(root: Path, tmp_path: Path) -> None:
-    from support.chroma_server import ChromaServer, fresh_url
-    from support.gate import put_on_server
-
-    with ChromaServer(tmp_path / "own") as own:
-        put_on_server(tmp_path / "there", fresh_url(own))
+def test_server_that_is_down_leaves_the_rest(
+    tmp_path: Path, chroma_server: ChromaServer, store_url: str
+) -> None:
+    with Relay(chroma_server.base) as relay:
+        put_on_server(tmp_path / "there", store_url.replace(chroma_server.base, relay.base))
         with gate(tmp_path / "there") as session:
             session.apply(promotion(session, candidate()))
     done = run_here("status", *flags(tmp_path / "there"))
