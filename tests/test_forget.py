@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,12 +47,14 @@ from support.gate import (
     located,
     on_folder,
     promotion,
+    server_url,
     settings,
     shown,
     stage,
 )
 from support.ratings import Thumbs
 from support.templates import copied
+from support.traces import everything, naming
 
 
 @pytest.fixture
@@ -63,30 +63,24 @@ def filled(root: Path) -> Path:
     return root
 
 
+REPORTS: dict[bool, ForgetReport] = {}
+"""What the last forgetting of a `forgotten` store told, by whether it is on a server."""
+
+
+def forgotten_store(root: Path) -> None:
+    copied(fill, root)
+    REPORTS[bool(server_url(root))] = forget_user(root)
+
+
+@pytest.fixture
+def forgotten(root: Path) -> Path:
+    """A store in which ANNA is forgotten."""
+    copied(forgotten_store, root)
+    return root
+
+
 def forget_user(root: Path, identity: str = ANNA, **fields: object) -> ForgetReport:
     return forget(settings(root, None, **fields), "user", identity)
-
-
-def everything(root: Path) -> Iterator[tuple[Path, bytes]]:
-    """Every byte under a store, packed snapshots unpacked too."""
-    for file in root.rglob("*"):
-        if file.is_file():
-            yield file, file.read_bytes()
-        if file.name.endswith(".tar.gz"):
-            with tarfile.open(file) as tar:
-                for member in tar:
-                    part = tar.extractfile(member)
-                    assert part is not None
-                    yield file / member.name, part.read()
-
-
-def naming(root: Path, *needles: str) -> list[str]:
-    found = [
-        str(file.relative_to(root))
-        for file, content in everything(root)
-        if any(needle.encode() in content for needle in needles)
-    ]
-    return [name for name in found if not name.startswith("server")]
 
 
 def test_no_byte_of_the_forgotten_is_left(filled: Path) -> None:
@@ -98,43 +92,41 @@ def test_no_byte_of_the_forgotten_is_left(filled: Path) -> None:
     assert report.payloads >= 5 and report.snapshots >= 1
 
 
-def test_what_rested_on_nothing_else_waits_for_a_person(filled: Path) -> None:
-    report = forget_user(filled)
+def test_what_rested_on_nothing_else_waits_for_a_person(forgotten: Path) -> None:
+    report = REPORTS[bool(server_url(forgotten))]
     key = candidate(ALONE).lesson.key
     assert report.held == [key]
-    with gate(filled) as session:
+    with gate(forgotten) as session:
         assert key not in session.curated
         row = session.archive[f"{key}-held"]
         assert row.lesson.text == ALONE and row.candidate is None and row.curated is not None
         assert key in {one.lesson.key for one in session.held()}
-    assert key not in {one.key for one in shown(filled).lessons}
+    assert key not in {one.key for one in shown(forgotten).lessons}
 
 
-def test_what_others_showed_stays_with_their_counts(filled: Path) -> None:
-    forget_user(filled)
-    with gate(filled) as session:
+def test_what_others_showed_stays_with_their_counts(forgotten: Path) -> None:
+    with gate(forgotten) as session:
         row = session.curated[candidate(SHARED).lesson.key]
         assert (row.occurrences, row.distinct_users, row.hits) == (1, 1, 1)
         held = session.archive[f"{candidate(OTHERS).lesson.key}-held"]
-        assert [one.user_ref for one in held.all_sightings] == [ref(filled, BERT)]
+        assert [one.user_ref for one in held.all_sightings] == [ref(forgotten, BERT)]
         assert [one.lesson.text for one in session.candidates()] == ["Sort by plant first."]
-        assert [use.user_ref for use in session.uses.rows()] == [ref(filled, BERT)]
+        assert [use.user_ref for use in session.uses.rows()] == [ref(forgotten, BERT)]
 
 
 @on_folder
-def test_proposals_of_nobody_else_go_rejections_stay(filled: Path) -> None:
-    report = forget_user(filled)
-    with gate(filled) as session:
+def test_proposals_of_nobody_else_go_rejections_stay(forgotten: Path) -> None:
+    report = REPORTS[False]
+    with gate(forgotten) as session:
         assert f"{candidate(HELD).lesson.key}-held" not in session.archive
         rejected = session.archive[f"{candidate(REJECTED).lesson.key}-rejected"]
         assert rejected.candidate is None and rejected.lesson.text == REJECTED
         assert (report.archived_removed, report.archived_cleaned) == (1, 2)
 
 
-def test_the_ledger_says_forgotten(filled: Path) -> None:
-    forget_user(filled)
-    known = Forgotten.load(filled / "state")
-    with gate(filled) as session:
+def test_the_ledger_says_forgotten(forgotten: Path) -> None:
+    known = Forgotten.load(forgotten / "state")
+    with gate(forgotten) as session:
         assert session.ledger.chain_problems() == []
         missing = [e for e in session.ledger.entries() if session.ledger.payload(e) is None]
         assert missing and {entry.payload for entry in missing} <= known.payloads
@@ -142,13 +134,12 @@ def test_the_ledger_says_forgotten(filled: Path) -> None:
 
 
 @on_folder
-def test_a_second_time_finds_nothing(filled: Path) -> None:
-    forget_user(filled)
-    with gate(filled) as session:
+def test_a_second_time_finds_nothing(forgotten: Path) -> None:
+    with gate(forgotten) as session:
         before, lines = dict(session.curated), len(session.ledger.entries())
-    report = forget_user(filled)
+    report = forget_user(forgotten)
     assert report.nothing
-    with gate(filled) as session:
+    with gate(forgotten) as session:
         assert (dict(session.curated), len(session.ledger.entries())) == (before, lines)
 
 
@@ -164,11 +155,10 @@ def test_dry_run_says_the_same_and_writes_nothing(filled: Path) -> None:
 
 
 @on_folder
-def test_forgetting_everybody_in_turn_leaves_nobody(filled: Path) -> None:
-    forget_user(filled)
-    report = forget_user(filled, BERT)
+def test_forgetting_everybody_in_turn_leaves_nobody(forgotten: Path) -> None:
+    report = forget_user(forgotten, BERT)
     assert report.held == [candidate(SHARED).lesson.key]
-    assert naming(filled, ref(filled, BERT)) == []
+    assert naming(forgotten, ref(forgotten, BERT)) == []
 
 
 def test_a_chat_alone_can_be_forgotten(filled: Path) -> None:
@@ -179,27 +169,25 @@ def test_a_chat_alone_can_be_forgotten(filled: Path) -> None:
 
 
 @on_folder
-def test_rows_on_their_way_are_dropped_later_ones_learned(filled: Path) -> None:
-    forget_user(filled)
-    late = said(filled, "Join by serial only.", ANNA, "m10")
+def test_rows_on_their_way_are_dropped_later_ones_learned(forgotten: Path) -> None:
+    late = said(forgotten, "Join by serial only.", ANNA, "m10")
     fresh = late.model_copy(update={"at": "2099-01-01T00:00:00Z", "message_ref": "f" * 64})
-    stage(filled, [late, fresh])
+    stage(forgotten, [late, fresh])
     rating = Rating(
-        outcome="up", message_ref=late.message_ref, user_ref=ref(filled, ANNA), at=late.at
+        outcome="up", message_ref=late.message_ref, user_ref=ref(forgotten, ANNA), at=late.at
     )
-    assert Forgotten.load(filled / "state").covers_event(rating)
-    with gate(filled) as session:
+    assert Forgotten.load(forgotten / "state").covers_event(rating)
+    with gate(forgotten) as session:
         assert drop_forgotten(session) == 1
         assert fresh.id in {one.id for one in session.candidates()}
         assert drop_forgotten(session) == 0
 
 
-def test_a_run_drops_what_comes_late(filled: Path) -> None:
-    forget_user(filled)
-    stage(filled, [said(filled, "Join by serial only.", ANNA, "m10")])
-    with gate(filled) as session:
+def test_a_run_drops_what_comes_late(forgotten: Path) -> None:
+    stage(forgotten, [said(forgotten, "Join by serial only.", ANNA, "m10")])
+    with gate(forgotten) as session:
         run_gate(session, RunOptions(Mode.RULES))
-    assert naming(filled / "state", ref(filled, ANNA)) == []
+    assert naming(forgotten / "state", ref(forgotten, ANNA)) == []
 
 
 @on_folder
@@ -248,15 +236,14 @@ def test_without_the_salt_nobody_is_found(filled: Path) -> None:
 
 
 @on_folder
-def test_a_seed_obeys_until_a_person_promotes_it_again(filled: Path) -> None:
-    forget_user(filled)
+def test_a_seed_obeys_until_a_person_promotes_it_again(forgotten: Path) -> None:
     seed = Actor(kind="seed", name="seed:sql")
-    with gate(filled) as session:
+    with gate(forgotten) as session:
         report = take_in(session, [(lesson(ALONE), "s1")], seed)
         assert report.skipped == 1 and report.notes[0].reason.startswith("forgotten")
-        session.apply(promotion(session, said(filled, ALONE, BERT, "m12")))
-    assert not forget_user(filled).held
-    with gate(filled) as session:
+        session.apply(promotion(session, said(forgotten, ALONE, BERT, "m12")))
+    assert not forget_user(forgotten).held
+    with gate(forgotten) as session:
         assert candidate(ALONE).lesson.key in session.curated
 
 
@@ -280,13 +267,12 @@ def test_verify_says_forgotten_not_broken(filled: Path) -> None:
 
 @on_folder
 def test_going_back_to_cleaned_snapshots_leaves_counters_and_references_right(
-    filled: Path,
+    forgotten: Path,
 ) -> None:
-    forget_user(filled)
-    for path in list_snapshots(filled / "state", "sql"):
-        with gate(filled) as session:
+    for path in list_snapshots(forgotten / "state", "sql"):
+        with gate(forgotten) as session:
             restore(session, Wanted(path, read_snapshot(path)), HUMAN)
             uses = list(session.uses.rows())
             for key, row in session.curated.items():
                 assert row.hits == sum(key in use.keys for use in uses)
-        assert verify_state(str(filled), filled / "state").problems == []
+        assert verify_state(str(forgotten), forgotten / "state").problems == []
