@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 0a791af060cd77ed5ca07e424e1c7e5bead7de78bf4a1f21936af1ceb822bfbd
+source_digest: 5c6e7363d232844225a2f9c27892563283a143f039fe5ac295399ef79e0f367c
 """
 
 from __future__ import annotations
@@ -6846,11 +6846,12 @@ class CuratedServer:
             return known
         count = collection.count()
         self._refuse_emptied(name, header, count, known)
-        drawn = self._draw(collection, header, count, deadline)
+        drawn, rows = self._draw(collection, header, count, deadline)
         self._refuse_unusable(name, count, drawn, known)
         after = self._find(client, name)
-        if after is None or after[0] != stamp:  # the gate is writing: read again at the next look
-            return known or drawn._replace(stamp=None)
+        as_counted = rows == min(count, self.most)
+        if not as_counted or after is None or after[0] != stamp:
+            return known or drawn._replace(stamp=None)  # the gate is writing: at the next look
         return drawn._replace(stamp=stamp)
 
     def _find(self, client: Any, name: str) -> tuple[Stamp, CuratedHeader, Any] | None:
@@ -6889,7 +6890,10 @@ class CuratedServer:
                 f"{drawn.note.partition(': ')[2] or 'run `lessons verify`'}"
             )
 
-    def _draw(self, collection: Any, header: CuratedHeader, count: int, deadline: float) -> Shelf:
+    def _draw(
+        self, collection: Any, header: CuratedHeader, count: int, deadline: float
+    ) -> tuple[Shelf, int]:
+        """Return the shelf and how many rows came."""
         try:
             published = header.published(0)
         except (ValueError, TypeError):
@@ -6898,23 +6902,24 @@ class CuratedServer:
             ) from None
         pages = [
             read_page(page, header.domain, published.dimension)
-            for page in self._pages(
-                collection, published.dimension, min(count, self.most), deadline
-            )
+            for page in self._pages(collection, published.dimension, count, deadline)
         ]
+        rows = sum(len(page.lines) + page.bad_rows + page.bad_vectors for page in pages)
         note = note_of(collection.name, pages, count, self.most)
-        return Shelf(None, joined(published, pages), note)
+        return Shelf(None, joined(published, pages), note), rows
 
     def _pages(self, collection: Any, dimension: int, count: int, deadline: float) -> Iterator[Any]:
         include = ["documents", "metadatas", *(["embeddings"] if dimension else [])]
         size = max(50, min(PAGE_ROWS, PAGE_NUMBERS // max(1, dimension)))
-        for offset in range(0, count, size):
+        for offset in range(0, max(1, min(count, self.most)), size):
             if time.monotonic() > deadline:
                 raise StoreUnreachable(
                     f"{self.place}: reading {collection.name} takes more than "
                     f"{self.load_seconds:g} s"
                 )
-            yield collection.get(limit=min(size, count - offset), offset=offset, include=include)
+            yield collection.get(
+                limit=min(size, self.most - offset), offset=offset, include=include
+            )
 
 
 # ------------------------------------------------------------------------------
