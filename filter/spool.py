@@ -236,7 +236,7 @@ def write_spooled(folder: Path, collection: str, record: Record) -> None:
     content = {"collection": collection, "record": record._asdict()}
     try:
         with draft.open("w", encoding="utf-8") as file:
-            json.dump(content, file, ensure_ascii=False)
+            file.write(json.dumps(content, ensure_ascii=False))
             file.flush()
             os.fsync(file.fileno())
         draft.rename(folder / f"{stem}.json")

@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Recalls curated lessons into new chats and stages lesson candidates from finished ones.
-source_digest: 5c6e7363d232844225a2f9c27892563283a143f039fe5ac295399ef79e0f367c
+source_digest: 3722c6c353b6f83f3829dff2b151a6aca09fcc0258fe0404d5d37385a51916b6
 """
 
 from __future__ import annotations
@@ -5506,7 +5506,7 @@ def write_spooled(folder: Path, collection: str, record: Record) -> None:
     content = {"collection": collection, "record": record._asdict()}
     try:
         with draft.open("w", encoding="utf-8") as file:
-            json.dump(content, file, ensure_ascii=False)
+            file.write(json.dumps(content, ensure_ascii=False))
             file.flush()
             os.fsync(file.fileno())
         draft.rename(folder / f"{stem}.json")

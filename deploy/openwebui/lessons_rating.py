@@ -6,7 +6,7 @@ schema: 2
 required_open_webui_version: 0.12.0
 license: MIT
 description: Notes thumbs on answers, so that the gate can tell which curated lessons help.
-source_digest: 5e553629c81ddac67988472d4fde77d6a7c11199b504fde6664660ab65b55477
+source_digest: 9e66dee065b2a0f9bf27787b072f0d0f71c04884aa018b0d79ef6c36d82af1cd
 """
 
 from __future__ import annotations
@@ -2416,7 +2416,7 @@ def write_spooled(folder: Path, collection: str, record: Record) -> None:
     content = {"collection": collection, "record": record._asdict()}
     try:
         with draft.open("w", encoding="utf-8") as file:
-            json.dump(content, file, ensure_ascii=False)
+            file.write(json.dumps(content, ensure_ascii=False))
             file.flush()
             os.fsync(file.fileno())
         draft.rename(folder / f"{stem}.json")
