@@ -187,7 +187,7 @@ def test_locked_register_delays_no_outlet(tmp_path):  # T-05
         lives.live(outlet_body(message="first"))
         with closing(sqlite3.connect(tmp_path / "attempts.sqlite", isolation_level=None)) as held:
             held.execute("begin exclusive")
-            assert asyncio.run(slowest_outlet(lives)) < REGISTER_BUSY_SECONDS
+            assert asyncio.run(slowest_outlet(lives)) < 0.9 * REGISTER_BUSY_SECONDS
 
 
 async def slowest_outlet(lives):
