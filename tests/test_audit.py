@@ -18,8 +18,7 @@ from lessons_loop.deploy.audit.survey import age_of, audit_domain
 from lessons_loop.filter.embed import unit_rows
 from lessons_loop.promote.clock import parse_iso
 from lessons_loop.promote.session import open_gate
-from support.commands import run_here
-from support.commands_here import told
+from support.commands import run_here, told
 from support.gate import (
     HashEmbedder,
     candidate,

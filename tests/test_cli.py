@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from lessons_loop.deploy.status.whole import first_few
-from support.commands_here import command_here, told
+from support.commands import told
+from support.commands_here import command_here
 from support.processes import soon
 
 COMMANDS = [

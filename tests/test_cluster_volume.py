@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lessons_loop.promote.runs.pause import set_pause
-from support.commands_here import told
+from support.commands import told
 from support.gate import flags, on_server
 
 ROOT = os.geteuid() == 0

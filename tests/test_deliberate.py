@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from lessons_loop.filter.events import Usage
-from support.commands import Done, run_here
-from support.commands_here import told
+from support.commands import Done, run_here, told
 from support.gate import WHEN, candidate, flags, stage, stage_usage
 from support.judging import OTHER, SOUND, EmbeddingServer, sightings
 from support.llm_server import LlmServer, says

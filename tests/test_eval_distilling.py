@@ -22,7 +22,8 @@ from lessons_loop.eval.judgements.distilling import (
 from lessons_loop.eval.showing import print_figures
 from lessons_loop.filter.errors import ModelError
 from lessons_loop.filter.llm import ChatReply
-from support.commands_here import eval_here, told
+from support.commands import told
+from support.commands_here import eval_here
 from support.evaluating import answers, load_rows, replay_all, run_eval, write_rows
 from support.exchanges import assistant, lesson, reply, tool, user
 from support.llm_server import LlmServer, hangs, http_error, says

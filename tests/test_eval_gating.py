@@ -12,7 +12,8 @@ from lessons_loop.eval.judgements.packaged import evaluation_embedder
 from lessons_loop.filter.errors import ModelError
 from lessons_loop.filter.llm import HttpModel
 from lessons_loop.promote.review.reviewers import ModelReviewer
-from support.commands_here import eval_here, told
+from support.commands import told
+from support.commands_here import eval_here
 from support.evaluating import load_rows, run_eval, write_rows
 from support.gate import HashEmbedder
 from support.llm_server import LlmServer, http_error, says

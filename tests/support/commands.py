@@ -15,6 +15,8 @@ import typer
 from lessons_loop.deploy.cli import app, run
 
 EXAMPLE = re.compile(r"^\s*Example: (lessons .+)$", re.MULTILINE)
+UNDER_WAY = re.compile(r"^lessons: [^\n]* …\n", re.MULTILINE)
+"""What a command says on stderr where a slow machine makes it take longer than 15 s."""
 
 
 class Named(NamedTuple):
@@ -76,7 +78,7 @@ class Done(NamedTuple):
 def run_here(*words: str) -> Done:
     """Run a command in this process: a child would cost a second for each of hundreds."""
     out, err = io.StringIO(), io.StringIO()
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     earlier = [signal.getsignal(number) for number in numbers]
     try:
         with redirect_stdout(out), redirect_stderr(err):
@@ -84,4 +86,9 @@ def run_here(*words: str) -> Done:
     finally:
         for number, action in zip(numbers, earlier, strict=True):
             signal.signal(number, action)
-    return Done(code, out.getvalue(), err.getvalue())
+    return Done(code, out.getvalue(), told(err.getvalue()))
+
+
+def told(stderr: str) -> str:
+    """Return what a command told, without the lines that say it is still at work."""
+    return UNDER_WAY.sub("", stderr)

@@ -8,33 +8,24 @@ Tests of what only a process has (signals, pipes, terminals, imports) start one.
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from support.commands import run_here
 
-UNDER_WAY = re.compile(r"^lessons: [^\n]* …\n", re.MULTILINE)
-"""What a command says on stderr where a slow machine makes it take longer than 15 s."""
-
 
 def command_here(*words: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Run `lessons` here as `judging.run_command` runs it in a child."""
     with environment_of(env):
         done = run_here(*words)
-    return subprocess.CompletedProcess(words, done.code, done.out, told(done.err))
+    return subprocess.CompletedProcess(words, done.code, done.out, done.err)
 
 
 def eval_here(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run `lessons eval` here as `evaluating.run_eval` runs it in a child."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LESSONS_")}
     return command_here("eval", *words, env=kept | {"NO_COLOR": "1"} | more)
-
-
-def told(stderr: str) -> str:
-    """Return what a command told, without the lines that say it is still at work."""
-    return UNDER_WAY.sub("", stderr)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.commands_here import told
+from support.commands import told
 from support.gate import candidate, server_url, stage
 from support.judging import SOUND, environment, sightings
 

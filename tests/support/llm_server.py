@@ -139,6 +139,11 @@ def _drip(handler: BaseHTTPRequestHandler, seconds: float, pause: float) -> None
         time.sleep(pause)
 
 
+class _Http(ThreadingHTTPServer):
+    daemon_threads, block_on_close = True, False
+    request_queue_size = 128  # of five, a burst waits a second for its second packet
+
+
 class LlmServer:
     """The server; a context manager. `url` ends in `/v1`, `requests` is what it received."""
 
@@ -159,9 +164,7 @@ class LlmServer:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        self._http.daemon_threads = True
-        self._http.block_on_close = False
+        self._http = _Http(("127.0.0.1", 0), _Handler)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
 
     @property

@@ -115,7 +115,7 @@ def reply(body: Any, error_rate: float, unknown: Sequence[str]) -> str:
 
 def asking(server: LlmServer, folder: Path, **more: Any) -> Asking:
     """Return whom a proof asks."""
-    settings = AgentSettings(server.url, "some-model", seconds=10)
+    settings = AgentSettings(server.url, "some-model", seconds=20)
     return asking_of(settings, JudgeSettings(), str(folder), **more)
 
 
