@@ -18,6 +18,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 ARGS ?=
 # Most tests wait for disks, servers and children: four at once, on two cores as well.
 SIDE_BY_SIDE ?= -n 4 --dist worksteal
+# What shares a server stays together (tests/support/groups.py); two at once are enough for two cores.
+IN_GROUPS ?= -n 2 --dist loadfile
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet
 PARTS := filter promote seeds eval deploy
@@ -57,11 +59,11 @@ eval: $(VENV)/.demo
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not e2e and not browser and not deploy" $(ARGS)
 	LESSONS_BUNDLE=1 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not e2e and not browser and not deploy" $(ARGS)
-	$(BIN)/python -m pytest -q -m e2e $(ARGS)
+	$(BIN)/python -m pytest -q $(IN_GROUPS) -m e2e $(ARGS)
 
 # Manifests, policy proxy, images, many workers and upgrades: real nginx, real Chroma, real Open WebUI.
 test-deploy: $(VENV)/.dev deploy-tools
-	$(BIN)/python -m pytest -q -m deploy $(ARGS)
+	$(BIN)/python -m pytest -q $(IN_GROUPS) -m deploy $(ARGS)
 
 deploy-tools:
 	@deploy/tools.sh
