@@ -131,7 +131,7 @@ def memory_rows(found: Measured, arm: str = "with it") -> list[Row]:
         ("a worker grew, without the plugin", alone.began, alone.ended, 0.0),
         (f"a worker grew, {arm}", with_it.began, with_it.ended, GROWTH_MOST_MB),
         (f"a worker grew, {arm}, first faults too", with_it.began, replaced.began, GROWTH_MOST_MB),
-        ("a worker grew with a new plugin", replaced.began, replaced.ended, 0.0),
+        ("a worker grew with a new plugin", replaced.began, killed.began, 0.0),
         ("a worker that is left grew", killed.began, found.watch.looks[-1].at, 0.0),
     )
     return [
