@@ -100,6 +100,15 @@ def chroma_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def embedding() -> Iterator[str]:
+    """Return the gate's setting of an embedding endpoint that serves the test embedder."""
+    from support.judging import EmbeddingServer
+
+    with EmbeddingServer() as server:
+        yield server.setting
+
+
 @pytest.fixture
 def store_url(chroma_server: Any) -> str:
     """Return the store setting of a tenant of this test's own, nothing made in it yet."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from lessons_loop.promote.lint.hidden import find_hidden
 from lessons_loop.promote.render import folded
 from support.commands import every_command, run_here
 from support.gate import candidate, stage
-from support.judging import SOUND, EmbeddingServer
+from support.judging import SOUND
 
 HOSTILE = "Use [bold red]table_x[/] for \u202eorders[link=http://x.invalid]z[/link] \x1b[31malways."
 LONG = "Bound telemetry_hours by day_key " + "and read one_rather_long_identifier_name " * 8
@@ -25,12 +24,6 @@ WIDE = "结果表只按 serial_key 查询，" * 12 + "and never by text."
 GIVEN = Path(__file__).parent / "fixtures" / "lessons.jsonl"
 NAMELESS = ("up", "demo", "eval", "install", "seed import", "schedule")
 """Commands that work on no store."""
-
-
-@pytest.fixture(scope="module")
-def embedding() -> Iterator[str]:
-    with EmbeddingServer() as server:
-        yield server.setting
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,12 @@ import pytest
 from lessons_loop.filter.events import Usage
 from support.commands import Done, run_here, told
 from support.gate import WHEN, candidate, flags, stage, stage_usage
-from support.judging import OTHER, SOUND, EmbeddingServer, sightings
+from support.judging import OTHER, SOUND, sightings
 from support.llm_server import LlmServer, says
 
 KEY = candidate(SOUND).lesson.key
 OTHER_KEY = candidate(OTHER, kind="perf-guard").lesson.key
 DECISIONS = ("promote", "reject", "hold", "demote", "revive")
-
-
-@pytest.fixture(scope="module")
-def embedding() -> Iterator[str]:
-    with EmbeddingServer() as server:
-        yield server.setting
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +21,6 @@ from support.gate import candidate, stage
 from support.judging import SOUND, EmbeddingServer
 from support.llm_server import LlmServer, hangs, http_error, says
 from support.web_host import PAGE, WebHost, json_answer
-
-
-@pytest.fixture(scope="module")
-def embedding() -> Iterator[str]:
-    with EmbeddingServer() as server:
-        yield server.setting
 
 
 @pytest.fixture(scope="module")

@@ -21,16 +21,9 @@ from support.evaluating_runs import (
     trials_in,
 )
 from support.gate import located, on_folder, server_url
-from support.judging import EmbeddingServer
 
 FIXTURE = Path(__file__).parent / "fixtures" / "eval" / "recorded-run"
 KEY = "sk-obviously-fake-0123456789abcdef"
-
-
-@pytest.fixture(scope="module")
-def embedding() -> Iterator[str]:
-    with EmbeddingServer() as server:
-        yield server.setting
 
 
 @pytest.fixture(scope="module")

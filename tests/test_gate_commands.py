@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from support.gate_words import SCRIPT, filled, one_line
 from support.judging import (
     OTHER,
     SOUND,
-    EmbeddingServer,
     environment,
     run_command,
     sightings,
@@ -25,12 +23,6 @@ from support.llm_server import LlmServer, says
 
 PROMOTES = says("The excerpt shows the rows the advised query returned.\nVERDICT: PROMOTE")
 KEY = "fake-reviewer-key-000"
-
-
-@pytest.fixture(scope="module")
-def embedding() -> Iterator[str]:
-    with EmbeddingServer() as server:
-        yield server.setting
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,19 +17,12 @@ from support.judging import (
     OTHER,
     ROOT,
     SOUND,
-    EmbeddingServer,
     at_terminal,
     run_command,
     sightings,
 )
 from support.llm_server import LlmServer, hangs
 from support.processes import soon
-
-
-@pytest.fixture(scope="module")
-def embedding() -> Iterator[str]:
-    with EmbeddingServer() as server:
-        yield server.setting
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,16 +18,9 @@ from support.gate_words import SCRIPT, filled, one_line, surroundings
 from support.judging import (
     ROOT,
     SOUND,
-    EmbeddingServer,
     environment,
     run_command,
 )
-
-
-@pytest.fixture(scope="module")
-def embedding() -> Iterator[str]:
-    with EmbeddingServer() as server:
-        yield server.setting
 
 
 @pytest.fixture

@@ -41,6 +41,7 @@ from support.gate import (
     server_url,
 )
 from support.older import measured, older_plugin, put_older, set_metadata
+from support.patient import PATIENT_MS
 from support.shelf import app_with
 from support.templates import copied
 
@@ -54,7 +55,7 @@ class Running:
     def __init__(self, module: ModuleType, root: Path) -> None:
         self.module, self.filter = module, module.Filter()
         self.filter.valves = self.filter.Valves(
-            store=server_url(root) or str(root), domains="sql", recall_timeout_ms=20_000
+            store=server_url(root) or str(root), domains="sql", recall_timeout_ms=PATIENT_MS
         )
         self.request = Request(app_with(HashEmbedder()))
 

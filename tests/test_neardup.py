@@ -13,6 +13,7 @@ from lessons_loop.eval.judgements.packaged import evaluation_embedder
 from lessons_loop.eval.rows import read_rows
 from lessons_loop.filter.embed import Embedder
 from lessons_loop.promote.similar.judge import judge_at
+from support.commands import told
 from support.gate import HashEmbedder
 from support.judge_replies import FIXTURES, answers, recorded, rows_of
 from support.judging import EmbeddingServer, environment, run_command
@@ -51,11 +52,6 @@ def measured(minilm: Embedder, pairs: Path, server: LlmServer | None = None) -> 
     judge = judge_at(server.url, "by-hand") if server else None
     gate = PairGate(rows, minilm, judge)
     return score_pairs([gate.compare(row, 0.90) for row in rows], judge)
-
-
-def told(stderr: str) -> list[str]:
-    """Leave out what a command says on a slow machine: what it is at after 15 s."""
-    return [line for line in stderr.splitlines() if not line.endswith("…")]
 
 
 def test_endings_become_shares_of_their_class() -> None:
@@ -112,7 +108,7 @@ def environ(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
 
 def test_json_has_the_agreed_keys(environ: dict[str, str]) -> None:
     done = run_command("eval", "neardup", "--pairs", str(TUNED), "--json", env=environ)
-    assert (done.returncode, told(done.stderr)) == (0, [])
+    assert (done.returncode, told(done.stderr).splitlines()) == (0, [])
     assert set(KEYS) <= set(json.loads(done.stdout))
 
 
@@ -127,7 +123,7 @@ def test_dead_judge_ends_with_one_line(environ: dict[str, str]) -> None:
         flags = ("--pairs", str(HELD_OUT), "--llm-url", server.url, "--llm-model", "gone")
         done = run_command("eval", "neardup", *flags, env=environ)
         assert len(server.requests) == 3
-    assert done.returncode == 1 and len(told(done.stderr)) == 1
+    assert done.returncode == 1 and len(told(done.stderr).splitlines()) == 1
     assert "judging ended after 3 failures" in done.stderr
 
 
@@ -145,7 +141,7 @@ def test_bad_line_is_named(tmp_path: Path, line: str) -> None:
     done = run_command("eval", "neardup", "--pairs", str(file), env=environment(tmp_path))
     number = len(rows_of(HELD_OUT)) + 1
     assert done.returncode == 1 and f"line {number}" in done.stderr
-    assert len(told(done.stderr)) == 1
+    assert len(told(done.stderr).splitlines()) == 1
 
 
 def test_fixture_holds_every_relation() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from lessons_loop.promote.runs.register import read_runs
 from support.commands import run_here
 from support.gate import HashEmbedder, flags, gate, located
-from support.judging import EmbeddingServer
 from support.llm_server import LlmServer, Received, http_error, send
 from support.proof_commands import call, everything, propose
 from support.proving import (
@@ -25,12 +23,6 @@ from support.proving import (
 )
 
 EMBEDDER = HashEmbedder(256, "test")
-
-
-@pytest.fixture(scope="module")
-def embedding() -> Iterator[str]:
-    with EmbeddingServer() as server:
-        yield server.setting
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from rich.cells import cell_len
 
 from support.commands import run_here
 from support.gate import flags
-from support.judging import EmbeddingServer
 from support.proof_commands import call, everything, propose
 from support.proving import (
     SECRET_QUESTION,
@@ -22,12 +20,6 @@ from support.proving import (
     lesson,
     question_files,
 )
-
-
-@pytest.fixture(scope="module")
-def embedding() -> Iterator[str]:
-    with EmbeddingServer() as server:
-        yield server.setting
 
 
 @pytest.fixture

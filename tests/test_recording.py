@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,16 +13,10 @@ from lessons_loop.promote.runs.preview import read_confirmation
 from lessons_loop.promote.runs.register import RunLine, last_waiting, read_runs
 from support.commands import Done, run_here
 from support.gate import candidate, flags, gate, located, on_folder, promotion, stage
-from support.judging import SOUND, EmbeddingServer
+from support.judging import SOUND
 from support.webhook import Webhook
 
 OLD = "2026-10-01T08:00:00Z"
-
-
-@pytest.fixture(scope="module")
-def embedding() -> Iterator[str]:
-    with EmbeddingServer() as server:
-        yield server.setting
 
 
 @pytest.fixture

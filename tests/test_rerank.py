@@ -18,6 +18,7 @@ from lessons_loop.filter.rerank import probabilities, reordered, rerank_query
 from lessons_loop.filter.store import StorePaths
 from support.gate import HashEmbedder
 from support.llm_server import LlmServer, hangs, http_error, sends
+from support.patient import PATIENT_MS
 from support.reranker import ranks, reranking_function
 from support.shelf import app_with, put_published, shelved
 
@@ -41,7 +42,7 @@ def chat(root, function, **valves):
     app = app_with(EMBEDDER)
     app.state.RERANKING_FUNCTION = function
     settings = {"rerank": True, "top_k": 1, "min_similarity": "0.05"}
-    settings |= {"recall_timeout_ms": 20_000} | valves
+    settings |= {"recall_timeout_ms": PATIENT_MS} | valves
     plugin = Filter()
     plugin.valves = Filter.Valves(store=str(root), domains="sql", **settings)
     request = SimpleNamespace(app=app)

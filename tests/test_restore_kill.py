@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from lessons_loop.filter.models import Status
 from lessons_loop.promote.decay.fold import fold_events
 from lessons_loop.promote.session import GateSession
 from lessons_loop.promote.snapshot.kept import create_snapshot, read_snapshot
 from lessons_loop.promote.snapshot.restore import Wanted, restore
-from support.gate import HUMAN, candidate, gate, promotion, retirement, stage, stage_usage
+from support.gate import HUMAN, candidate, gate, promotion, stage, stage_usage
 from support.killing import lessons, outcome_after_kills
+from support.restoring import turn_over
 from support.snapshots import fill, snapshots, used
 
 
@@ -24,12 +24,7 @@ def spoiled(root: Path) -> None:
     """A store whose last run was a bad one."""
     fill(root)
     stage(root, [candidate(f"Use view number {n}.", message=f"k{n}") for n in range(30)])
-    with gate(root) as session:
-        fold_events(session)
-        for key in list(session.curated):
-            session.apply(retirement(session, key, Status.REJECTED))
-        for found in session.candidates():
-            session.apply(promotion(session, found))
+    turn_over(root)
 
 
 @pytest.mark.timeout(900)  # runs and runs again, each as slow as the machine

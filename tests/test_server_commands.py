@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from lessons_loop.promote.store.server_lock import server_lock
 from support.chroma_server import ChromaServer
 from support.commands import Done, run_here
 from support.gate import candidate, raw_client, stage
-from support.judging import SOUND, EmbeddingServer, sightings
+from support.judging import SOUND, sightings
 
 READING = (
     ("status",),
@@ -30,12 +29,6 @@ READING = (
     ("seed", "--domain", "sql", "--dry-run"),
     ("repair",),
 )
-
-
-@pytest.fixture(scope="module")
-def embedding() -> Iterator[str]:
-    with EmbeddingServer() as server:
-        yield server.setting
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ from support.gate import (
     server_url,
     shown,
 )
+from support.patient import PATIENT_MS
 from support.shelf import app_with
 
 EMBEDDER = HashEmbedder(256)
@@ -102,7 +103,7 @@ class InletOf:
     def __init__(self, root, app):
         self.filter, self.app = Filter(), app
         self.filter.valves = Filter.Valves(
-            store=server_url(root) or str(root), domains="sql", recall_timeout_ms=20_000
+            store=server_url(root) or str(root), domains="sql", recall_timeout_ms=PATIENT_MS
         )
         self.chats = 0
 

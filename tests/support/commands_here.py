@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from support.commands import run_here
+from support.evaluating import eval_environment
 
 
 def command_here(*words: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -24,8 +25,7 @@ def command_here(*words: str, env: Mapping[str, str]) -> subprocess.CompletedPro
 
 def eval_here(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run `lessons eval` here as `evaluating.run_eval` runs it in a child."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("LESSONS_")}
-    return command_here("eval", *words, env=kept | {"NO_COLOR": "1"} | more)
+    return command_here("eval", *words, env=eval_environment(**more))
 
 
 @contextmanager

@@ -28,12 +28,17 @@ def load_rows(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (FIXTURES / name).read_text("utf-8").splitlines()]
 
 
+def eval_environment(**more: str) -> dict[str, str]:
+    """Return this process's environment without settings of ours, and with these."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("LESSONS_")}
+    return kept | {"NO_COLOR": "1"} | more
+
+
 def run_eval(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run `lessons eval ...` without a terminal and without settings of ours."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("LESSONS_")}
     return subprocess.run(
         [sys.executable, "-m", "lessons_loop.deploy.cli", "eval", *arguments],
-        env=kept | {"NO_COLOR": "1"} | more,
+        env=eval_environment(**more),
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -10,6 +10,7 @@ from lessons_loop.filter.inject import BLOCK_OPEN
 from lessons_loop.filter.lessons_filter import Filter, tick
 from support.gate import HashEmbedder
 from support.outlet import outlet_body
+from support.patient import PATIENT_MS
 from support.shelf import app_with
 
 EMBEDDER = HashEmbedder(256)
@@ -36,7 +37,7 @@ class Chat:
 
     def set(self, **valves: object) -> None:
         """Change valves."""
-        usual = {"domains": "sql", "recall_timeout_ms": 20_000}  # a busy machine misses 1.5 s
+        usual = {"domains": "sql", "recall_timeout_ms": PATIENT_MS}  # a busy machine misses 1.5 s
         kept = usual | (self.filter.valves.model_dump(exclude_unset=True))
         self.filter.valves = Filter.Valves(**(kept | valves))
 

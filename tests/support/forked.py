@@ -14,20 +14,26 @@ from collections.abc import Callable
 from multiprocessing.context import ForkServerContext
 
 SECONDS = 250.0
-PRELOAD = ["chromadb", "lessons_loop.deploy.cli", "support.gate_driver"]
+PRELOAD = ["chromadb.api.rust", "lessons_loop.deploy.cli", "support.gate_driver"]
 
 
 def exit_code(main: Callable[..., object], *words: str) -> int:
     """Call `main(*words)`, a function at module level, and return how the child ended."""
+    code = ended(main, *words, seconds=SECONDS)
+    assert code is not None, f"{main.__module__} did not end within {SECONDS:.0f} s"
+    return code
+
+
+def ended(main: Callable[..., object], *words: str, seconds: float) -> int | None:
+    """Return how the child ended, None where it was ended after so many seconds."""
     context: ForkServerContext = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
     child = context.Process(target=_called, args=(main, words, dict(os.environ)))
     child.start()
-    child.join(SECONDS)
+    child.join(seconds)
     code = child.exitcode
     child.kill()
     child.join()
-    assert code is not None, f"{main.__module__} did not end within {SECONDS:.0f} s"
     return code
 
 

@@ -36,17 +36,22 @@ class Loop:
         return self.filter.backend.learner.counts
 
     def rows(self, name):
-        with staging_session(self.paths) as client:
-            if name not in [c.name for c in client.list_collections()]:
-                return []
-            got = client.get_collection(name, embedding_function=None).get()
-        return [
-            Record(i, d, m)
-            for i, d, m in zip(got["ids"], got["documents"], got["metadatas"], strict=True)
-        ]
+        return staged_records(self.paths, name)
 
     def candidates(self):
         return [Candidate.from_record(r) for r in self.rows("sql-lessons-candidates")]
 
     def usages(self):
         return [Usage.from_record(r) for r in self.rows("sql-lessons-events")]
+
+
+def staged_records(paths, name):
+    """Return what a staging collection in a folder holds; nothing where there is none yet."""
+    with staging_session(paths) as client:
+        if name not in [c.name for c in client.list_collections()]:
+            return []
+        got = client.get_collection(name, embedding_function=None).get()
+    return [
+        Record(i, d, m)
+        for i, d, m in zip(got["ids"], got["documents"], got["metadatas"], strict=True)
+    ]

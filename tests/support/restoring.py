@@ -62,14 +62,19 @@ def holdings(root: Path) -> dict[str, Any]:
         }
 
 
-def spoil(root: Path) -> None:
-    """Do what a bad week does: fold, withdraw, promote, reject, and let new things arrive."""
+def turn_over(root: Path) -> None:
+    """Fold, withdraw every lesson, promote every candidate."""
     with gate(root) as session:
         fold_events(session)
         for key in list(session.curated):
             session.apply(retirement(session, key, Status.REJECTED))
         for found in session.candidates():
             session.apply(promotion(session, found))
+
+
+def spoil(root: Path) -> None:
+    """Do what a bad week does: fold, withdraw, promote, reject, and let new things arrive."""
+    turn_over(root)
     stage(root, [candidate("Join on the surrogate key.", message="m20")])
     key = candidate(TEXTS[0]).lesson.key
     stage_usage(root, "sql", [used(key, "u20")])

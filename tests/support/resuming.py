@@ -10,11 +10,13 @@ from types import SimpleNamespace
 
 from lessons_loop.filter.host import StoredAnswer
 from lessons_loop.filter.lessons_filter import CARRIER, Filter, tick
-from lessons_loop.filter.models import Candidate, Record
-from lessons_loop.filter.store import StorePaths, staging_session
+from lessons_loop.filter.models import Candidate
+from lessons_loop.filter.store import StorePaths
 from lessons_loop.filter.unfinished import Signs
 from support.gate import HashEmbedder
+from support.learning import staged_records
 from support.outlet import outlet_body
+from support.patient import PATIENT_MS
 from support.shelf import shelf
 
 EMBEDDER = HashEmbedder(64)
@@ -52,7 +54,7 @@ class Lives:
     def __init__(self, root, server):
         self.paths = StorePaths(root)
         settings = {"distill_enabled": True, "distill_url": server.url, "distill_model": "m"}
-        settings["recall_timeout_ms"] = 20_000
+        settings["recall_timeout_ms"] = PATIENT_MS
         self.source = Saved(**settings, store=str(root), domains="sql")
         self.server = server
 
@@ -105,14 +107,7 @@ class Lives:
             ]
 
     def rows(self, name):
-        with staging_session(self.paths) as client:
-            if name not in [c.name for c in client.list_collections()]:
-                return []
-            got = client.get_collection(name, embedding_function=None).get()
-        return [
-            Record(i, d, m)
-            for i, d, m in zip(got["ids"], got["documents"], got["metadatas"], strict=True)
-        ]
+        return staged_records(self.paths, name)
 
     def candidates(self):
         return [Candidate.from_record(row) for row in self.rows("sql-lessons-candidates")]
